@@ -345,6 +345,8 @@ class GatedJob(Struct, frozen=True, kw_only=True):
 
     job: Annotated[str, Label(JOB_LABEL)] = ""
     """Its name."""
+    rdma: bool = False
+    """Whether its queue pairs are held, by the shim; else its connections are."""
     rivals: list[str] = []
     """Jobs that it waits for, and that wait for it."""
     reason: str | None = None

@@ -9,7 +9,7 @@ from hostcc.cli.common import Subparsers, add_client_options, add_parser, show
 from hostcc.foreign import say
 
 EPILOG = """\
-on   the first packets of a job wait while a job of its group sends
+on   the first packets or posts of a job wait while a job of its group sends
 off  every job sends when it likes; jobs that wait go on at once
 
 Lasts until the agent stops.  `hostcc status --json` shows who waits for whom (part gates).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from hostcc.daemon.api.messages import (
 )
 from hostcc.daemon.borrowed_mode import BorrowedMode
 from hostcc.daemon.gates.gates_task import Gates
+from hostcc.daemon.gates.shim_gates import ShimGates
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.gossip.profile_store import ProfileStore
@@ -72,7 +74,13 @@ class Registry:
         self.steering = SteeringParts(
             host, cluster, profiles, plans, self.rdma.shared, self._read, records
         )
-        self.gates = Gates(host, cluster, plans, profiles, self.measurement.links)
+        rdma, measured = self.rdma, self.measurement
+        shim = ShimGates(
+            lambda: rdma.publisher.region,
+            rdma.tracker.processes,
+            lambda: Path(host.config.rdma.counts),
+        )
+        self.gates = Gates(host, cluster, plans, profiles, measured.links, shim, measured.by_rdma)
         self.borrowed = BorrowedMode(host, cluster, self.gates)
         self.parts = Supervisor(
             [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import IntEnum
 
 from hostcc.daemon.gates.gate_notes import GateNote, Over, Sending, Waiting, milliseconds
+from hostcc.daemon.gates.job_gates import BurstEvent
 from hostcc.schedule.gates.groups import GatePlan
 from hostcc.schedule.gates.hold_budget import HoldBudget
 from hostcc.schedule.gates.turn_queue import TurnQueue
@@ -15,15 +15,6 @@ MAX_LATE_S = 0.02
 more than turns gain.  Hosts that have no processor left are that late."""
 LATE_GAIN = 1 / 4
 """Weight of the latest delay in the mean."""
-
-
-class BurstEvent(IntEnum):
-    """enum hcc_event_kind: what the kernel reports of a burst."""
-
-    BEGIN = 1
-    HELD = 2
-    OPENED = 3
-    END = 4
 
 
 class GateKeeper:
@@ -39,7 +30,7 @@ class GateKeeper:
         self._budgets: dict[str, HoldBudget] = {}
         self._held_since_s: dict[str, float] = {}
         self.late_s = 0.0
-        """How late this host follows its kernel's events, mean of the latest."""
+        """How late this host follows its own jobs' events, mean of the latest."""
         self._rival_late_s: dict[str, float] = {}
         """The same of the first hosts of other jobs, as they say."""
 

@@ -1,19 +1,23 @@
-"""The part that lets jobs which share a link send one after the other, by gates in the kernel."""
+"""The part that lets jobs which share a link send one after the other, by gates of their bursts."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from hostcc.answers.parts import GatedJob, GatesPart
 from hostcc.config.schema import Config
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.gates import gate_notes
-from hostcc.daemon.gates.gate_keeper import MAX_LATE_S, BurstEvent, GateKeeper
+from hostcc.daemon.gates.gate_keeper import MAX_LATE_S, GateKeeper
 from hostcc.daemon.gates.gate_notes import GateNote
-from hostcc.daemon.gates.local_groups import LocalJob, local_plans
+from hostcc.daemon.gates.job_gates import Burst, BurstEvent, Gate, Holds
+from hostcc.daemon.gates.kernel_gates import KernelGates
+from hostcc.daemon.gates.local_groups import LocalJob, by_connections, by_queue_pairs, local_plans
+from hostcc.daemon.gates.shim_gates import POLL_S, ShimGates
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.planning.agreement_status import PlanResult
@@ -24,7 +28,7 @@ from hostcc.mltcp.backend import Records
 from hostcc.mltcp.params import Mode
 from hostcc.model import Change, Difference
 from hostcc.schedule.gates import groups
-from hostcc.schedule.gates.groups import GatePlan
+from hostcc.schedule.gates.groups import Exchange, GatePlan
 
 if TYPE_CHECKING:
     from hostcc.daemon.jobs.sockets import Job
@@ -36,8 +40,7 @@ LOCAL_S = 2.0
 """Between two looks at which jobs share a link of this host, seconds."""
 MAX_TOLD = 64
 """Hosts that a job's first host tells of its turns; a job that more wait for is left alone."""
-MIN_CHANGE_S = 0.0005
-"""A deadline that differs by less is not written."""
+UNKNOWN = Exchange(0.0, 0.0, 0.0, 0.0)
 TOGETHER_REASON = f"more than {MAX_TOLD} hosts would have to be told"
 Links = Callable[[str], Mapping[str, float | None]]
 """Job -> the links of this host that it sends over, with their rates (LocalJob.links)."""
@@ -61,11 +64,9 @@ class HoldTotals:
         """For how long."""
         return self._ended[1] + sum(held_s for _, held_s in self.jobs.values())
 
-    def update(self, states: Mapping[str, Any]) -> None:
-        """Take over what the jobs of now have; `states`: rows of struct hcc_job_state."""
-        now = {
-            name: (int(one["holds"]), float(one["held_ns"]) / 1e9) for name, one in states.items()
-        }
+    def update(self, holds: Mapping[str, Holds]) -> None:
+        """Take over what the jobs of now have."""
+        now = {name: (one.turns, one.held_s) for name, one in holds.items()}
         for name, (turns, held_s) in self.jobs.items():
             if name not in now or now[name][0] < turns:
                 self._ended = self._ended[0] + turns, self._ended[1] + held_s
@@ -85,17 +86,22 @@ class Gates:
         plans: PlanStore,
         profiles: ProfileStore,
         links: Links,
+        shim: ShimGates,
+        by_rdma: Callable[[str], bool] = lambda _: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock`: CLOCK_MONOTONIC, as the kernel's deadlines are."""
+        """`by_rdma`: whether the bytes that count of a job are those of its queue pairs; `clock`:
+        CLOCK_MONOTONIC, as deadlines are."""
         self._host, self._cluster, self._plans = host, cluster, plans
         self._profiles, self._links, self._clock = profiles, links, clock
         self.toggled: bool | None = None
         """What `hostcc shifts` asked for; None: as configured."""
         self._keeper = GateKeeper(host.config.shifts.max_share)
-        self._engine: Engine | None = None
-        self._written: dict[int, float] = {}
-        """Slot with an armed gate -> its deadline; 0: open."""
+        self._kernel: KernelGates | None = None
+        self._shim, self._by_rdma = shim, by_rdma
+        self._rdma = frozenset[str]()
+        """Jobs that are held by the shim."""
+        self._timer: asyncio.TimerHandle | None = None
         self._planned: tuple[PlanResult | None, frozenset[str]] = None, frozenset()
         """What the plans of now were made of."""
         self._hosts: Mapping[str, tuple[str, ...]] = {}
@@ -122,7 +128,7 @@ class Gates:
     def start(self) -> None:
         """Listen to other hosts; gates are armed with the first tick."""
         self._keeper = GateKeeper(self._host.config.shifts.max_share)
-        self._engine, self._written = None, {}
+        self._kernel = None
         self._totals = HoldTotals()
         self._planned, self._local_due_s = (None, frozenset()), 0.0
         self._cluster.listen(gate_notes.TOPIC, self._hear)
@@ -133,52 +139,53 @@ class Gates:
         engine = self._host.engine
         if engine is None:
             return
-        if engine is not self._engine:
-            self._engine, self._written = engine, {}
+        if self._kernel is None or engine is not self._kernel.engine:
+            self._kernel = KernelGates(engine)
+        self._shim.look()
         self._keeper.max_share = self._host.config.shifts.max_share
         self._follow(engine)
-        self._write(engine)
+        self._write(self._kernel)
+        self._poll()
         if self._keeper.own or self._totals.jobs:
-            states = engine.backend.job_states()
-            self._totals.update({name: states[job.slot] for name, job in engine.table.jobs.items()})
+            self._totals.update(self._holds(self._kernel))
 
     def stop(self) -> None:
         """Open all gates."""
         self._cluster.listen(gate_notes.TOPIC, None)
-        engine, self._engine = self._engine, None
-        written, self._written = self._written, {}
+        kernel, self._kernel = self._kernel, None
         self._keeper.follow({}, ())
+        self._poll()
         try:
-            if engine is not None and engine is self._host.engine:
-                for slot in written:
-                    engine.backend.set_gate(slot, armed=False)
+            self._shim.close()
+            if kernel is not None and kernel.engine is self._host.engine:
+                kernel.arm({})
         finally:
             self._host.journal.undone([kinds.GATES], "gates opened")
 
     def verify(self) -> list[Difference]:
-        """Find nothing: nobody else can write the map."""
-        return []
+        """Find gates that are not as they were written."""
+        return self._shim.differences()
 
     def view(self) -> GatesPart:
         """Show who takes turns with whom, and for how long jobs were held."""
         engine = self._host.engine
         if engine is None:
             return GatesPart()
-        states, now_s = engine.backend.job_states(), self._clock()
+        holds, now_s = self._holds(self._acting() or KernelGates(engine)), self._clock()
         rows = []
-        self._totals.update({name: states[job.slot] for name, job in engine.table.jobs.items()})
+        self._totals.update(holds)
         for name, job in sorted(engine.table.jobs.items()):
-            state = states[job.slot]
-            held_s, iterations = float(state["held_ns"]) / 1e9, int(state["iterations"])
+            of = holds[name]
             plan = self._keeper.plans.get(name)
             rows.append(
                 GatedJob(
                     job=name,
+                    rdma=name in self._rdma,
                     rivals=list(plan.rivals) if plan is not None else [],
                     reason=self._reason(job, plan, now_s),
-                    turns_waited=int(state["holds"]),
-                    held_s=held_s,
-                    held_per_iteration_s=held_s / iterations if iterations else None,
+                    turns_waited=of.turns,
+                    held_s=of.held_s,
+                    held_per_iteration_s=of.held_s / of.iterations if of.iterations else None,
                 )
             )
         return GatesPart(
@@ -190,21 +197,8 @@ class Gates:
 
     def burst(self, records: Records) -> None:
         """Follow what the kernel reports of bursts; to be called at once."""
-        engine = self._engine
-        if engine is None or engine is not self._host.engine:
-            return
-        jobs, told = engine.table.by_slot(), False
-        columns = (records[name].tolist() for name in ("slot", "kind", "at_ns"))
-        for slot, kind, at_ns in zip(*columns, strict=True):
-            if kind == BurstEvent.HELD and at_ns / 1e9 < self._together_s:
-                continue  # it waits for all to begin together, which costs it no turn
-            if slot in jobs and slot in self._written:
-                event, at_s = BurstEvent(kind), at_ns / 1e9
-                note = self._keeper.burst(jobs[slot].name, event, at_s, self._clock())
-                told = self._tell(note) or told
-        if told:
-            self._cluster.flush()
-        self._write(engine)
+        if (kernel := self._acting()) is not None:
+            self._heed(kernel, kernel.bursts(records))
 
     def hold_together(self, for_s: float, armed_s: float) -> bool:
         """Hold the next burst of every job, so that all begin together after `for_s` seconds.
@@ -213,21 +207,57 @@ class Gates:
         has come to rest at an armed gate.  No job is held for longer than a period of its own, or
         before it is known.  False while the part does not run.
         """
-        engine = self._engine
-        if engine is None or engine is not self._host.engine or self.disabled_reason():
+        kernel = self._acting()
+        if kernel is None or self.disabled_reason():
             return False
         now_s = self._clock()
         self._armed_s = now_s + armed_s
         self._together_s = max(self._together_s, now_s + for_s)
-        self._write(engine)
+        self._write(kernel)
         return True
+
+    def _acting(self) -> KernelGates | None:
+        """The gates of the engine in force; None: they are not armed yet."""
+        kernel = self._kernel
+        return kernel if kernel is not None and kernel.engine is self._host.engine else None
+
+    def _poll(self) -> None:
+        """Read what the shim reports of bursts, and again in a moment while its gates are armed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        kernel = self._acting()
+        if kernel is None or not self._shim.is_armed():
+            return
+        if bursts := self._shim.bursts(self._clock()):
+            self._heed(kernel, bursts)
+        # Last: after a failure the next tick goes on.
+        self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
+
+    def _heed(self, kernel: KernelGates, bursts: Iterable[Burst]) -> None:
+        told = False
+        for job, event, at_s in bursts:
+            if event is BurstEvent.HELD and at_s < self._together_s:
+                continue  # it waits for all to begin together, which costs it no turn
+            told = self._tell(self._keeper.burst(job, event, at_s, self._clock())) or told
+        if told:
+            self._cluster.flush()
+        self._write(kernel)
+
+    def _holds(self, kernel: KernelGates) -> dict[str, Holds]:
+        """What was held of each job, by whatever holds it."""
+        by_shim = self._shim.holds()
+        return {
+            name: by_shim.get(name, Holds()) if name in self._rdma else of
+            for name, of in kernel.holds().items()
+        }
 
     def _hear(self, peer: str, data: bytes) -> None:
         """Follow a note; only the first host of a job speaks for it."""
         note = gate_notes.decode(data)
         speaker = self._hosts.get(note.job, ("",))[:1]
-        if speaker == (peer,) and self._keeper.hear(note, self._clock()) and self._engine:
-            self._write(self._engine)
+        if speaker == (peer,) and self._keeper.hear(note, self._clock()) and self._kernel:
+            self._write(self._kernel)
 
     def _tell(self, note: GateNote | None) -> bool:
         """Tell the hosts that wait for a job, if this one speaks for it."""
@@ -247,6 +277,9 @@ class Gates:
 
     def _follow(self, engine: Engine) -> None:
         jobs = engine.table.jobs
+        self._rdma = frozenset(
+            name for name in self._shim.jobs & jobs.keys() if self._by_rdma(name)
+        )
         names = frozenset(
             name
             for name, job in jobs.items()
@@ -280,31 +313,32 @@ class Gates:
         if len(names) < 2:
             return {}
         states = engine.backend.job_states()
-        sure = {one.job: one.confidence for one in self._profiles.steady()}
-        return {
-            name: LocalJob(
-                states[engine.table.jobs[name].slot], sure.get(name, 0.0), self._links(name)
-            )
-            for name in names
-        }
+        profiles = {one.job: one for one in self._profiles.steady()}
+        found = {}
+        for name in names:
+            links, profile = self._links(name), profiles.get(name)
+            if name in self._rdma:
+                found[name] = by_queue_pairs(profile, links)
+            else:
+                sure = profile.confidence if profile is not None else 0.0
+                found[name] = by_connections(states[engine.table.jobs[name].slot], sure, links)
+        return found
 
-    def _write(self, engine: Engine) -> None:
+    def _write(self, kernel: KernelGates) -> None:
         """Write the gates that have changed."""
-        now_s, armed = self._clock(), dict[int, float]()
+        now_s, armed = self._clock(), dict[str, Gate]()
         together_s = self._together_s if self._together_s > now_s else 0.0
-        for name, job in engine.table.jobs.items():
-            if name in self._keeper.own:
+        for name, job in kernel.engine.table.jobs.items():
+            plan = self._keeper.plans.get(name)
+            said_us = job.params.silence_us if job.params is not None else None
+            if plan is not None and name in self._keeper.own:
                 until_s = max(self._keeper.closed_until_s(name, now_s), together_s)
-                armed[job.slot] = until_s if until_s > now_s else 0.0
-            elif now_s < self._armed_s:
-                armed[job.slot] = together_s
-        for slot in self._written.keys() - armed.keys():
-            engine.backend.set_gate(slot, armed=False)
-        for slot, until_s in armed.items():
-            before = self._written.get(slot)
-            if before is None or abs(before - until_s) > MIN_CHANGE_S:
-                engine.backend.set_gate(slot, armed=True, closed_until_ns=int(until_s * 1e9))
-        self._written = armed
+                until_s = until_s if until_s > now_s else 0.0
+                armed[name] = Gate(until_s, plan.exchange, (said_us or 0) * 1e-6)
+            elif now_s < self._armed_s and name not in self._rdma:
+                armed[name] = Gate(together_s, UNKNOWN)
+        self._shim.arm({name: gate for name, gate in armed.items() if name in self._rdma})
+        kernel.arm({name: gate for name, gate in armed.items() if name not in self._rdma})
 
     def _reason(self, job: Job, plan: GatePlan | None, now_s: float) -> str | None:
         if job.params is None or job.params.mode is Mode.OFF:

@@ -103,10 +103,18 @@ class Measurement:
 
     def links(self, name: str) -> dict[str, float | None]:
         """Return the links that a job sends over, and their rates, bits per second; None: unknown,
-        or nothing enforces it."""
+        or nothing enforces it.  A port of RoCE is the link of its network device."""
         known = self.traffic.known(name)
         ways = known.facts.ways.values() if known is not None else ()
-        return {way.link: None if way.nominal else way.speed_bps for way in ways}
+        below = self.rdma.below
+        return {
+            below.get(way.link, way.link): None if way.nominal else way.speed_bps for way in ways
+        }
+
+    def by_rdma(self, name: str) -> bool:
+        """Return whether the bytes that count of a job are those of its queue pairs."""
+        known, other = self.traffic.known(name), self.rdma.track(name)
+        return known is not None and other is not None and known.track is other.track
 
     def weights(self) -> dict[str, float]:
         """Return job -> weight, of all jobs that there are, measured or not."""

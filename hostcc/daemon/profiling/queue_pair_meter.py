@@ -90,6 +90,8 @@ class QueuePairMeter:
         self._owners, self._sysfs, self._proc = owners, sysfs, proc
         self._jobs: dict[str, _Job] = {}
         self._rates: dict[str, int | None] = {}
+        self.below: dict[str, str] = {}
+        """Port (`DEVICE/PORT`) -> the network device that carries it."""
         self._budget = AnalysisBudget()
         self._due_ns = 0
         self._analysing: asyncio.Task[None] | None = None
@@ -101,8 +103,9 @@ class QueuePairMeter:
 
     def start(self) -> None:
         """Read how fast ports are."""
-        ports = read_ports(self._sysfs)
+        ports = list(read_ports(self._sysfs))
         self._rates = {f"{one.device}/{one.port}": one.rate_bps for one in ports}
+        self.below = {f"{one.device}/{one.port}": one.netdev for one in ports if one.netdev}
 
     def stop(self) -> None:
         """Forget everything."""

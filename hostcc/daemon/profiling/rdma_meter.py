@@ -155,6 +155,11 @@ class Rdma:
         why = {f"{device}/{port}": words for (device, port), words in self._why.items()}
         return RdmaPart(ports=len(self._files), by_shim=by_shim, unknown={**why, **shared})
 
+    @property
+    def below(self) -> Mapping[str, str]:
+        """Port (`DEVICE/PORT`) -> the network device that carries it."""
+        return self._pairs.below
+
     def track(self, job: str) -> BypassTraffic | None:
         """What is known of a job's RDMA traffic; None without any.
 

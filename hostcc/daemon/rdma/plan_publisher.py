@@ -88,6 +88,11 @@ class PlanPublisher:
         self._crowded: set[str] = set()
 
     @property
+    def region(self) -> PlanRegion | None:
+        """The plan in shared memory, while there is one: for the gates in it."""
+        return self._region
+
+    @property
     def every_s(self) -> float:
         """Seconds between ticks: the agent's heartbeat."""
         return self._host.config.agent.heartbeat_s

@@ -64,6 +64,14 @@ class SenderTracker:
         self.rates = self._rates.take(elephants(self.senders, least), now)
         return True
 
+    def processes(self) -> dict[str, list[int]]:
+        """Return job -> its processes that have queue pairs."""
+        found: dict[str, list[int]] = {}
+        for one in self.senders:
+            if one.pairs:
+                found.setdefault(one.job, []).append(one.pid)
+        return found
+
     def speeds(self) -> dict[str, float]:
         """Return RDMA device -> bytes per second that jobs sent by it lately."""
         found: dict[str, float] = {}

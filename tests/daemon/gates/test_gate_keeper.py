@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.daemon.gates.gate_keeper import BurstEvent, GateKeeper
+from hostcc.daemon.gates.gate_keeper import GateKeeper
 from hostcc.daemon.gates.gate_notes import MAX_MS, GateNote, Over, Sending, Waiting
+from hostcc.daemon.gates.job_gates import BurstEvent
 from hostcc.schedule.gates.groups import Exchange, GatePlan, group
 from hostcc.schedule.gates.hold_budget import WINDOW_S
 

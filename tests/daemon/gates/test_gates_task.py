@@ -17,20 +17,23 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.shifts import ShiftsConfig
 from hostcc.daemon.changes import kinds
-from hostcc.daemon.gates.gate_keeper import BurstEvent
 from hostcc.daemon.gates.gate_notes import TOPIC, GateNote, Over, Sending, Waiting, decode, encode
 from hostcc.daemon.gates.gates_task import Gates, planned
+from hostcc.daemon.gates.job_gates import BurstEvent
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.errors import InputError
 from hostcc.mltcp.params import Mode
 from hostcc.model import ClusterView, Flow, Path, PathTable
 from hostcc.schedule.plan import Options, solve
 from hostcc.schedule.plan_writer import write_plan
+from hostcc.verbs.burst_states import Phase
 from tests.daemon.declared import check_declared
+from tests.daemon.gates.shims import Shims
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost
 from tests.fakes import EVENT
 from tests.hosts import Ask, Host, play
+from tests.patience import eventually
 from tests.schedule.views import job
 
 pytestmark = pytest.mark.unit
@@ -86,7 +89,8 @@ class Profiles:
         self.sure: dict[str, float] = {}
 
     def steady(self) -> list[Any]:
-        return [replace(job(name), confidence=one) for name, one in self.sure.items()]
+        usual = job("", compute=0.132, period_s=0.22, comm_s=0.088)
+        return [replace(usual, job=name, confidence=one) for name, one in self.sure.items()]
 
 
 class World:
@@ -102,11 +106,13 @@ class World:
         self.cluster, self.profiles = Notes(member), Profiles()
         self.plans = ToyPlans(rings(a=("h1", "h3"), b=("h2", "h4")), member)
         self.links: dict[str, Mapping[str, float | None]] = {}
+        self.shims = Shims(folder)
         cluster: Any = self.cluster
         profiles: Any = self.profiles
         self.part = Gates(
             self.host, cluster, self.plans, profiles,
-            lambda name: self.links.get(name, {}), lambda: self.now,
+            lambda name: self.links.get(name, {}), self.shims.gates(),
+            lambda name: name in self.shims.jobs, lambda: self.now,
         )  # fmt: skip
         self.part.start()
 
@@ -309,6 +315,103 @@ def test_the_switch_of_an_agent(tmp_path: FolderPath) -> None:
         assert agent.roster.gates.disabled_reason() == ""
 
     play(agent, scene)
+
+
+class Mixed(World):
+    """Job r sends by RDMA, job t by TCP, over one link."""
+
+    def __init__(self, folder: FolderPath) -> None:
+        super().__init__(folder, "r", "t")
+        self.plans.result = None
+        self.pid = self.shims.add("r")
+        self.shims.publish()
+        known(self, "t")
+        self.profiles.sure["r"], self.links["r"] = 0.9, {"eth0": None}
+        self.now += 5
+        self.tick()
+
+    def says(self, phase: Phase, held_s: float = 0.0) -> None:
+        self.shims.says(self.pid, phase, self.now, held_s)
+        self.tick()
+
+    def closed_rdma_s(self) -> float:
+        gate = self.shims.gate("r")
+        assert gate is not None
+        return max(0.0, gate.closed_until_ns / 1e9 - self.now)
+
+
+def test_jobs_of_both_kinds_are_one_group(tmp_path: FolderPath) -> None:
+    world = Mixed(tmp_path)
+    assert {row.job: row.rivals for row in world.part.view().gated} == {"r": ["t"], "t": ["r"]}
+    assert world.closed_s("t") == world.closed_rdma_s() == 0
+    assert not world.backend.gates.get(world.slot("r"), (False, 0))[0], "the shim holds it"
+    world.burst("t", BEGIN)
+    assert world.closed_rdma_s() == pytest.approx(1.5 * 0.088, rel=0.01)
+    world.says(Phase.HELD)
+    world.now += 0.05
+    world.burst("t", END)
+    assert world.closed_rdma_s() == 0
+    world.says(Phase.SENDING, held_s=0.05)
+    assert world.closed_s("t") > 0
+    world.now += 0.05
+    world.says(Phase.IDLE)
+    assert world.closed_s("t") == 0
+    view = world.part.view()
+    rows = {row.job: row for row in view.gated}
+    assert (rows["r"].rdma, rows["t"].rdma) == (True, False)
+    assert rows["r"].turns_waited == view.turns_waited == 1
+    times_s = [rows["r"].held_s, rows["r"].held_per_iteration_s, view.held_s]
+    assert times_s == pytest.approx([0.05] * 3)
+    check_declared(world.part)
+
+
+def test_rdma_is_followed_between_ticks(tmp_path: FolderPath) -> None:
+    world = Mixed(tmp_path)
+
+    async def scene() -> None:
+        await world.part.tick()
+        world.shims.says(world.pid, Phase.SENDING, world.now)
+        await eventually(lambda: world.closed_s("t") > 0)
+        world.shims.says(world.pid, Phase.IDLE, world.now)
+        await eventually(lambda: world.closed_s("t") == 0)
+        world.part.stop()
+
+    asyncio.run(scene())
+    assert world.shims.gate("r") is None
+
+
+def test_verify_sees_a_gate_of_the_shim_that_is_another(tmp_path: FolderPath) -> None:
+    world = Mixed(tmp_path)
+    assert world.part.verify() == []
+    assert world.shims.region is not None
+    world.shims.region.set_gate("r", None)
+    (found,) = world.part.verify()
+    assert (found.id, found.target) == (kinds.GATES, "gate of job r")
+
+
+def test_nothing_is_held_in_mode_off_nor_after_the_switch(tmp_path: FolderPath) -> None:
+    world = Mixed(tmp_path)
+    world.burst("t", BEGIN)
+    assert world.closed_rdma_s() > 0
+    world.part.stop()
+    assert world.shims.gate("r") is None
+    world.part.start()
+    world.now += 5
+    world.tick()
+    assert world.shims.gate("r") is not None
+    world.table.share(Mode.OFF, {}, "a test")
+    world.tick()
+    assert world.shims.gate("r") is None
+    assert {row.reason for row in world.part.view().gated} == {"mode off"}
+
+
+def test_a_job_whose_processes_end_is_held_by_the_kernel(tmp_path: FolderPath) -> None:
+    """Or whose connections send more than its queue pairs."""
+    world = Mixed(tmp_path)
+    world.shims.jobs.clear()
+    world.tick()
+    assert world.shims.gate("r") is None
+    assert {row.rdma for row in world.part.view().gated} == {False}
 
 
 def test_all_jobs_begin_together_which_costs_no_turn(tmp_path: FolderPath) -> None:

@@ -16,9 +16,13 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.rdma import RdmaConfig
 from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.live_jobs import LiveJob
+from hostcc.daemon.profiling.measurement import Measurement
 from hostcc.daemon.profiling.profiles import JobFacts
 from hostcc.daemon.profiling.queue_pair_meter import READ_NS, QueuePairMeter
-from hostcc.daemon.profiling.rdma_meter import Rdma
+from hostcc.daemon.profiling.rdma_meter import BypassTraffic, Rdma
+from hostcc.daemon.profiling.routes import Route
+from hostcc.daemon.profiling.tracks import Track
+from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import Reading
 from hostcc.measure.series import NS
 from hostcc.verbs.process_counts import bins_prefix
@@ -101,6 +105,33 @@ def test_two_jobs_on_one_port(world: World, first: int, second: int) -> None:
         assert got.link_time_s == pytest.approx(period // 4 * size * 8 / 100e9, rel=0.05)
         assert [link.name for link in got.links] == ["mlx5_0/1"]
         assert list(track.shares()) == [ip_address("198.18.0.1")]
+
+
+def test_a_roce_port_is_the_link_of_its_network_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So jobs of both kinds are on one link."""
+    devices = tmp_path / "sysfs/mlx5_0/ports/1/gid_attrs/ndevs"
+    devices.mkdir(parents=True)
+    (devices / "0").write_text("eth0\n")
+    (tmp_path / "sysfs/ib_0/ports/1").mkdir(parents=True)
+    host = ToyHost(tmp_path, Config(agent=OWN))
+    measured = Measurement(host)
+    measured.rdma = Rdma(host, Owners, sysfs=tmp_path / "sysfs")
+    measured.rdma.start()
+    ways = {
+        ip_address(f"198.18.0.{number}"): Route(link, 10**11, nominal=False)
+        for number, link in enumerate(("mlx5_0/1", "ib_0/1", "eth1"))
+    }
+    known = profiles.known(LiveJob("a"), Track("a"), JobFacts(ways=ways))
+    monkeypatch.setattr(measured.traffic, "known", lambda _: known)
+    assert set(measured.links("a")) == {"eth0", "ib_0/1", "eth1"}
+    assert not measured.by_rdma("a")
+    track = BypassTraffic(known.track, (), {})
+    monkeypatch.setattr(measured.rdma, "track", lambda _: track)
+    assert measured.by_rdma("a")
+    monkeypatch.setattr(measured.rdma, "track", lambda _: track._replace(track=Track("a")))
+    assert not measured.by_rdma("a"), "its connections send more"
 
 
 def test_no_byte_is_read_twice_or_left_out(world: World) -> None:

@@ -163,7 +163,12 @@ def test_a_job_is_told_at_once(stage: Stage) -> None:
     stage.world.job("b")
     assert stage.part.joined()["HOSTCC_RDMA_PLAN"] == path
     assert set(stage.told().jobs) == {"a", "b"}
+    region = stage.part.region
+    assert region is not None
+    assert region.set_gate("a", shared.BurstGate(5, 7, 3))  # whoever has gates writes there
+    assert stage.part.verify() == []
     stage.part.stop()
+    assert stage.part.region is None
     assert not Path(path).exists()
     assert not [key for key in active if key.startswith("rdma-")]
     assert stage.part.joined() == {}
