@@ -1,7 +1,8 @@
 """Cost of the transport shim: ib_write_lat and ib_write_bw, in turn without and with it.
 
 Needs perftest and two RDMA devices that reach each other, as two ports of this host or two
-Soft-RoCE devices do.  `idle` is the shim without an agent, `active` with a plan for the job.
+Soft-RoCE devices do.  `idle` is the shim without an agent, `active` with a plan for the job,
+`armed` with a gate of its bursts, too, that is open.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import HostccError, InputError
 from hostcc.verbs import inject
-from hostcc.verbs.plan_region import PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import BurstGate, PlanRegion, RdmaJob
 
 DEVICES = Path("/sys/class/infiniband")
-KINDS = ("without", "idle", "active")
+KINDS = ("without", "idle", "active", "armed")
 TRAFFIC_CLASS = 0x68
 LIMIT_S = 120
 GOAL = 0.01
 """Of the figure without the shim: more would be a measurable cost."""
 JOB = "bench-shim"
+OPEN = BurstGate(closed_until_ns=0, period_ns=100_000_000, silence_ns=10_000_000)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -140,6 +142,8 @@ def surroundings(kind: str) -> Iterator[dict[str, str]]:
             return
         region = PlanRegion.create(path, jobs=1)
         region.publish([RdmaJob(JOB, traffic_class=TRAFFIC_CLASS)])
+        if kind == "armed":
+            region.set_gate(JOB, OPEN)
         done = threading.Event()
 
         def live() -> None:

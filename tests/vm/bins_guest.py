@@ -1,6 +1,8 @@
-"""In the guest: two jobs on one port with the shim, and their bins as the agent reads them.
+"""In the guest: two jobs on one port with the shim, and their bins as the agent reads them; then
+two that take turns (turns_guest.py).
 
-`python -m tests.vm.bins_guest` prints a REPORT: of each job what it did, by itself, and the bins.
+`python -m tests.vm.bins_guest` prints a REPORT: of each job what it did, by itself, and the bins;
+of the others their events.
 `python -m tests.vm.bins_guest PAUSE_S SEND_S` is one job: it computes, then sends for about so
 long, and computes on through the first half of that, until STOP is there.
 """
@@ -23,7 +25,7 @@ from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import read_ports
 from hostcc.verbs.build import SHIM
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
-from tests.vm import roce_fabric
+from tests.vm import roce_fabric, turns_guest
 from tests.vm.patience import until, worked_s
 
 PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
@@ -91,8 +93,8 @@ def work(pause_s: float, send_s: float) -> None:
     print(json.dumps(seen))
 
 
-def started(name: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "tests.vm.bins_guest", *map(str, JOBS[name])]
+def started(name: str, pause_s: float, send_s: float) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.vm.bins_guest", str(pause_s), str(send_s)]
     env = os.environ | {"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": name}
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True)
 
@@ -102,8 +104,8 @@ def main() -> None:
     region = PlanRegion.create(PLAN, jobs=4, stale_s=60.0)
     region.publish([RdmaJob(name) for name in JOBS])
     jobs, counts = dict[str, subprocess.Popen[str]](), dict[str, int]()
-    for name in JOBS:  # each tries alone how many messages it sends in that time
-        jobs[name] = started(name)
+    for name, times in JOBS.items():  # each tries alone how many messages it sends in that time
+        jobs[name] = started(name, *times)
         output = jobs[name].stdout
         assert output is not None
         counts[name] = int(output.readline())
@@ -124,6 +126,9 @@ def main() -> None:
         seen = json.loads(job.communicate(timeout=300)[0])
         sent = counts[name] * MESSAGE_BYTES
         report[name] = {"seen": seen, "bytes": sent, **meter.recorded(name)}
+    region.close()
+    STOP.unlink()
+    report["turns"] = turns_guest.report(started, STOP)
     print("REPORT " + json.dumps(report), flush=True)
 
 

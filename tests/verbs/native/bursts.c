@@ -185,6 +185,9 @@ static void phases(void)
 	CHECK(since() == (fake_ns & ~3ull)); /* it ended with the last completion */
 	fake_ns += 50 * MS;
 	began = fake_ns;
+	CHECK(!shim_burst_wait(began));
+	begin(began); /* another thread has seen the same silence */
+	CHECK(counts.bursts == 5);
 	CHECK(!post(&pairs[0], BYTES / 2));
 	CHECK(phase() == HCC_RDMA_SENDING && since() == (began & ~3ull));
 	close_gate(PERIOD_NS); /* who sends is not stopped */
@@ -203,6 +206,11 @@ static void phases(void)
 	CHECK(iterate(BYTES));
 	CHECK(counts.holds == 2 && counts.held_ns / MS == 27);
 	CHECK(counts.bursts == 7);
+	fake_ns += 50 * MS;
+	close_gate(2 * SILENCE_NS);
+	CHECK(shim_burst_wait(fake_ns));
+	begin(fake_ns); /* another thread takes the wait for no silence */
+	CHECK(counts.bursts == 8);
 }
 
 static void bounds(void)
@@ -279,9 +287,10 @@ static void arming(void)
 	at(fake_ns + 50 * MS + 5 * MS, disarm);
 	CHECK(iterate(BYTES));
 	CHECK(counts.held_ns / MS == 5);
+	post(&pairs[0], BYTES);
 	shim_burst_look();
 	CHECK(!shim_bursts);
-	post(&pairs[0], BYTES); /* its completion comes when nobody counts */
+	complete(&pairs[0]); /* when nobody counts */
 	arm();
 	CHECK(phase() == HCC_RDMA_IDLE && !pairs[0].outstanding);
 	close_gate(PERIOD_NS);
