@@ -131,13 +131,15 @@ static uint64_t count_posted(struct shim_qp *one, uint64_t bytes, uint64_t *at)
 }
 
 /* Before bytes are posted: count them, hold them back as the plan says; returns the time then. */
-static uint64_t before_post(struct shim_qp *one, uint64_t bytes)
+static uint64_t before_post(struct shim_qp *one, uint64_t bytes, int64_t signalled)
 {
 	uint64_t now, sent = count_posted(one, bytes, &now), speed, start;
 	int paced = atomic_load_explicit(&pacing, memory_order_relaxed) != 0;
 
-	if (bytes && shim_burst_wait(now)) /* before the link is taken, which others may want */
+	if (bytes && shim_burst_wait(now))
 		later(&last_post, now = now_ns());
+	/* Not before: who waits has no link.  Nor later: its turn is not to end before the post. */
+	shim_turn_posted(one, signalled);
 	if (shim_turn_wait(one, bytes))
 		later(&last_post, now = now_ns());
 	if (!paced)
@@ -236,8 +238,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 		return device->post(qp, list, bad);
 	signalled = add_up(one, list, &bytes, &longest);
 	remember(one, longest);
-	shim_turn_posted(one, signalled); /* first, so that its turn does not end before */
-	now = before_post(one, bytes);
+	now = before_post(one, bytes, signalled);
 	shim_bins_posted(one, bytes, signalled, now);
 	shim_burst_posted(one, bytes, signalled, now);
 	errno = saved;
@@ -312,8 +313,8 @@ static void ex_start(struct ibv_qp_ex *ex)
 	struct shim_qp *one = shim_find(&ex->qp_base);
 	int saved = errno, waited;
 
-	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
 	waited = atomic_load_explicit(&shim_bursts, memory_order_relaxed) && shim_burst_wait(now_ns());
+	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
 	waited |= shim_turn_wait(one, 0);
 	if (atomic_load_explicit(&pacing, memory_order_relaxed)) {
 		uint64_t start = atomic_load(&next_post), now = now_ns();

@@ -30,8 +30,12 @@ def threads(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return program
 
 
-@pytest.mark.parametrize("what", ["pacer", "iterations", "steady", "turns", "ends", "extended"])
+WHAT = ["pacer", "iterations", "steady", "turns", "ends", "extended", "bursts"]
+
+
+@pytest.mark.parametrize("what", WHAT)
 def test_what_threads_do_at_once(threads: Path, what: str) -> None:
-    """No byte that was posted is lost, and who waits for a link waits once, for all."""
+    """No byte that was posted is lost; who waits for a link waits once, for all, and nobody has one
+    while a burst waits."""
     done = subprocess.run([threads, what], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "good\n", "")

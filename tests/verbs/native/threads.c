@@ -8,6 +8,7 @@
  *     threads turns       who waits for a link waits once, for all, with no lock held
  *     threads ends        a wait ends at once when the link is none of ours any more
  *     threads extended    by the extended interface, too, none waits with the provider's lock
+ *     threads bursts      who waits for its burst to begin has no link yet
  */
 #include <errno.h>
 #include <stdio.h>
@@ -109,12 +110,15 @@ void shim_bins_completed(struct shim_qp *one, int64_t count, uint64_t now)
 	(void)one, (void)count, (void)now;
 }
 
-/* No gate is armed: bursts.c has those. */
+/* What waits for a burst to begin is in bursts.c; here only what it has meanwhile. */
 _Atomic int shim_bursts;
+static _Atomic int burst_waits;
 
 int shim_burst_wait(uint64_t now)
 {
 	(void)now;
+	CHECK(!gates[0].outstanding);
+	burst_waits++;
 	return 0;
 }
 
@@ -288,7 +292,7 @@ static void *post_many(void *unused)
 {
 	pthread_barrier_wait(&barrier);
 	for (int index = 0; index < POSTS; index++)
-		before_post(&pair, BYTES);
+		before_post(&pair, BYTES, 0);
 	return unused;
 }
 
@@ -298,7 +302,7 @@ static void *post_in_rounds(void *unused)
 		if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
 			atomic_fetch_add(&fake_ns, 5000000); /* a silence */
 		pthread_barrier_wait(&barrier);
-		before_post(&pair, BYTES);
+		before_post(&pair, BYTES, 0);
 		pthread_barrier_wait(&barrier);
 		CHECK(counts.iteration == THREADS * BYTES);
 		CHECK(count.iteration == THREADS * BYTES);
@@ -440,6 +444,22 @@ static void by_extended_interface(void)
 	CHECK(next_post >= START_NS + queued);
 }
 
+static void bursts(void)
+{
+	shim_bursts = 1;
+	shim_real.to_ex = to_extended;
+	hook_ex(&pair);
+	gates[0].sem = &sem;
+	pair.gate = shim_turns = 1;
+	released = 1;
+	before_post(&pair, BYTES, 1);
+	CHECK(gates[0].outstanding == 1);
+	shim_turn_completed(&pair, 1);
+	extended.wr_start(&extended);
+	CHECK(gates[0].outstanding == 1 && burst_waits == 2);
+	extended.wr_abort(&extended);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -457,6 +477,8 @@ int main(int argc, char **argv)
 		ends();
 	else if (!strcmp(what, "extended"))
 		by_extended_interface();
+	else if (!strcmp(what, "bursts"))
+		bursts();
 	else
 		return 2;
 	puts("good");
