@@ -20,11 +20,12 @@ const uint32_t hcc_plan_layout[] = {
 	sizeof(struct hcc_rdma_path), sizeof(struct hcc_rdma_job), sizeof(struct hcc_rdma_plan),
 	offsetof(struct hcc_rdma_plan, beat), offsetof(struct hcc_rdma_plan, generation),
 	offsetof(struct hcc_rdma_plan, long_bytes), offsetof(struct hcc_rdma_count, longest),
-	offsetof(struct hcc_rdma_count, errors),
+	offsetof(struct hcc_rdma_count, errors), offsetof(struct hcc_rdma_count, completed),
+	offsetof(struct hcc_rdma_count, busy_ns), offsetof(struct hcc_rdma_count, open_ns),
 	offsetof(struct hcc_rdma_job, name), offsetof(struct hcc_rdma_job, traffic_class),
 	offsetof(struct hcc_rdma_job, rate), offsetof(struct hcc_rdma_job, f_milli),
 	offsetof(struct hcc_rdma_job, path), offsetof(struct hcc_rdma_path, ports),
-	offsetof(struct hcc_rdma_path, count),
+	offsetof(struct hcc_rdma_path, count), offsetof(struct hcc_rdma_path, flags),
 	offsetof(struct hcc_rdma_job, gates), offsetof(struct hcc_rdma_job, gate),
 	offsetof(struct hcc_rdma_job, closed_until_ns), offsetof(struct hcc_rdma_job, burst_silence_ns),
 	sizeof(struct hcc_rdma_gate),
@@ -40,7 +41,7 @@ const uint32_t hcc_plan_layout[] = {
 	offsetof(struct hcc_rdma_bins, left_out), offsetof(struct hcc_rdma_bins, row),
 	HCC_RDMA_BINS_VERSION, HCC_RDMA_BIN_SHIFT, HCC_RDMA_RING, HCC_RDMA_LATE, HCC_RDMA_RINGS_AT,
 	HCC_RDMA_VERSION, HCC_RDMA_MAX_JOBS, HCC_RDMA_NAME, HCC_RDMA_PATHS, HCC_RDMA_PORTS,
-	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, HCC_RDMA_GATES, HCC_RDMA_DEVICE, 0,
+	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, HCC_RDMA_GATES, HCC_RDMA_DEVICE, HCC_RDMA_BACK, 0,
 };
 
 static uint64_t size_of(uint32_t jobs)

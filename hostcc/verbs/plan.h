@@ -27,12 +27,15 @@
 #define HCC_RDMA_RATE 2u  /* rate, iteration_bytes and f_milli hold */
 #define HCC_RDMA_GATE 4u  /* gates and level hold */
 
+#define HCC_RDMA_BACK 1u /* queue pairs go back to the path that they had; count is 0 */
+
 /* Source ports for the queue pairs to one destination, taken in turn. */
 struct hcc_rdma_path {
 	uint8_t dgid[16];
 	uint16_t ports[HCC_RDMA_PORTS];
 	uint16_t count;
-	uint16_t reserved[3];
+	uint16_t flags;
+	uint16_t reserved[2];
 };
 
 /* Queue pairs on a device take turns at a PCIe link. */
@@ -99,7 +102,12 @@ struct hcc_rdma_count {
 	char device[HCC_RDMA_DEVICE];
 	_Atomic uint32_t longest; /* bytes of its longest message so far */
 	_Atomic uint32_t errors;  /* completions that failed, but for flushed ones */
-	uint32_t padding[9];
+	uint32_t reserved;
+	/* Of queue pairs that have a ring of bins; CLOCK_MONOTONIC. */
+	_Atomic uint64_t completed; /* messages */
+	_Atomic uint64_t busy_ns;   /* that they took, one after the other */
+	_Atomic uint64_t open_ns;   /* since when nothing has completed; 0: nothing is under way */
+	uint64_t padding;
 };
 
 struct hcc_rdma_counts {

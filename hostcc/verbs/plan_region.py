@@ -28,6 +28,8 @@ MAGIC, VERSION = 0x6D64726363736F68, 3
 MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS = 256, 72, 32, 8, 33, 1024
 GATES, DEVICE_BYTES = 16, 28
 CLASS, RATE, GATE = 1, 2, 4
+BACK = 1
+"""Flag of a path: queue pairs go back to the one that they had."""
 _u8, _u16, _u32, _u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 
 
@@ -35,7 +37,8 @@ class PathEntry(ctypes.Structure):
     """struct hcc_rdma_path."""
 
     _fields_ = (
-        ("dgid", _u8 * 16), ("ports", _u16 * PORTS), ("count", _u16), ("reserved", _u16 * 3)
+        ("dgid", _u8 * 16), ("ports", _u16 * PORTS), ("count", _u16), ("flags", _u16),
+        ("reserved", _u16 * 2),
     )  # fmt: skip
 
 
@@ -76,7 +79,8 @@ class CountEntry(ctypes.Structure):
         ("qpn", _u32), ("port", _u32), ("traffic_class", _u32), ("moves", _u32),
         ("failed", _u32), ("source", _u32), ("bytes", _u64), ("iteration", _u64),
         ("dgid", _u8 * 16), ("device", ctypes.c_char * DEVICE_BYTES), ("longest", _u32),
-        ("errors", _u32), ("padding", _u32 * 9),
+        ("errors", _u32), ("reserved", _u32), ("completed", _u64), ("busy_ns", _u64),
+        ("open_ns", _u64), ("padding", _u64),
     )  # fmt: skip
 
 
@@ -111,7 +115,8 @@ class RdmaJob:
     traffic_class: int | None = None
     """The whole byte, ECN bits 0 (DSCP << 2); None: the job's own."""
     ports: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """(Destination address or GID, UDP source ports of its queue pairs, in turn)."""
+    """(Destination address or GID, UDP source ports of its queue pairs, in turn); no port: they go
+    back to the path that they had before."""
     pacing: Pacing | None = None
     level: int = 0
     """Level at the semaphores, 0 the highest."""
@@ -280,10 +285,11 @@ def _entry(job: RdmaJob) -> JobEntry:
         raise InputError(f"{job.name}: ports: expected at most {PATHS} destinations")
     entry.paths = len(job.ports)
     for place, (destination, ports) in enumerate(job.ports):
-        if not 1 <= len(ports) <= PORTS or not all(FIRST <= port <= LAST for port in ports):
-            raise InputError(f"{job.name}: ports: expected 1 to {PORTS} from {FIRST} to {LAST}")
+        if len(ports) > PORTS or not all(FIRST <= port <= LAST for port in ports):
+            raise InputError(f"{job.name}: ports: expected up to {PORTS} from {FIRST} to {LAST}")
         entry.path[place].dgid[:] = gid_of(destination)
         entry.path[place].count = len(ports)
+        entry.path[place].flags = 0 if ports else BACK
         entry.path[place].ports[: len(ports)] = list(ports)
     return entry
 

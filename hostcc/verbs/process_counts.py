@@ -63,6 +63,12 @@ class QpCount:
     """Bytes of its longest message; 0: none yet, or a shim that does not count that."""
     errors: int = 0
     """Completions that failed, but for flushed ones."""
+    completed: int = 0
+    """Messages that have completed; 0: none, or not counted."""
+    busy_s: float = 0.0
+    """Seconds that these took, one after the other."""
+    open_at: float = 0.0
+    """Since when nothing has completed, CLOCK_MONOTONIC, seconds; 0: nothing is under way."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,9 @@ def _pair(row: np.void) -> QpCount:
         address_of(row["dgid"].tobytes()),
         int(row["longest"]),
         int(row["errors"]),
+        int(row["completed"]),
+        int(row["busy_ns"]) / 1e9,
+        int(row["open_ns"]) / 1e9,
     )
 
 

@@ -25,6 +25,7 @@
 #define COUNTS_PREFIX "/dev/shm/hostcc-qp"
 #define SEMAPHORES "/dev/shm/hostcc-pcie"
 #define PLAN_POLL_NS 10000000l /* between two checks for a new plan */
+#define MOVE_POLL_NS 500000l   /* the same while queue pairs drain */
 #define POLLS_PER_REOPEN 50u /* of these, between two checks for another agent's plan */
 #define ABSENT_POLL_NS 500000000l /* between two checks before the first agent */
 #define EXPORT __attribute__((visibility("default")))
@@ -74,6 +75,14 @@ static void resolve(void)
 	shim_real.close_device = symbol(library, "ibv_close_device", "IBVERBS_1.1");
 	shim_real.to_ex = library ? dlsym(library, "ibv_qp_to_qp_ex") : NULL;
 	shim_real.modify_udp_sport = mlx5 ? dlsym(mlx5, "mlx5dv_modify_qp_udp_sport") : NULL;
+}
+
+uint64_t shim_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
 int shim_alive(void)
@@ -176,10 +185,11 @@ static void forget(void)
 
 static void *watch(void *unused)
 {
-	const struct timespec nap = {.tv_nsec = PLAN_POLL_NS}, absent = {.tv_nsec = ABSENT_POLL_NS};
+	const struct timespec usual = {.tv_nsec = PLAN_POLL_NS}, soon = {.tv_nsec = MOVE_POLL_NS};
+	const struct timespec absent = {.tv_nsec = ABSENT_POLL_NS};
 	struct hcc_rdma_job job;
 	uint32_t seen = 0, looks = 0;
-	int lived = 0;
+	int lived = 0, moving;
 
 	(void)unused;
 	while (attach())
@@ -203,9 +213,9 @@ static void *watch(void *unused)
 			hcc_plan_renew(plan_path, &plan);
 		lived = lives;
 		shim_burst_look();
-		shim_bring_back();
+		moving = shim_bring_back();
 		shim_bins_settle();
-		nanosleep(&nap, NULL);
+		nanosleep(moving ? &soon : &usual, NULL);
 	}
 	return NULL;
 }

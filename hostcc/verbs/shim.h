@@ -48,7 +48,10 @@ struct shim_qp {
 	uint32_t turn;     /* which of several ports is its */
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
-	int away;          /* was left in SQD, because it would not drain: has to go back to RTS */
+	int away;          /* is in SQD for a move: has to go back to RTS */
+	int late;          /* that move took too long, and was counted as failed */
+	uint64_t away_ns;  /* since when */
+	uint32_t peer;     /* number of the queue pair at the other end */
 	int hooked;        /* its posts come by; -1: there was no room for its device */
 	int all_signalled;
 	/* The extended interface, where it is in use: what was there before. */
@@ -75,6 +78,7 @@ struct shim_qp {
 int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind);
 
 /* shim.c: the plan and who we are. */
+uint64_t shim_now_ns(void); /* CLOCK_MONOTONIC */
 int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent lives */
 /* The same, also when this is the first time. */
 int shim_plan_now(struct hcc_rdma_job *job);
@@ -101,8 +105,11 @@ int shim_any(int (*is)(const struct shim_qp *));
 /* From now on count there; what was counted comes along. */
 void shim_count_in(struct hcc_rdma_counts *to);
 void shim_move_all(const struct hcc_rdma_job *job);
-/* Those that a move has left in SQD go back as soon as they can, whether an agent lives or not. */
-void shim_bring_back(void);
+/*
+ * Those that moves have put into SQD get their new path once they have drained, and go back to RTS
+ * as soon as they can, whether an agent lives or not.  Returns whether to come again soon.
+ */
+int shim_bring_back(void);
 
 /* shim_device.c: devices that are open. */
 typedef int (*shim_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);

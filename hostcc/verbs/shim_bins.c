@@ -177,11 +177,13 @@ static void put_all(struct shim_series *self, uint64_t from, uint64_t to)
 	self->bytes = 0;
 }
 
-static void tell_open(const struct shim_series *self)
+static void tell_open(struct shim_qp *one)
 {
-	uint64_t since = self->to ? self->to : self->from;
+	const struct shim_series *self = &one->series;
+	uint64_t since = !self->bytes ? 0 : self->to ? self->to : self->from;
 
-	atomic_store_explicit(&self->row->open_ns, self->bytes ? since : 0, memory_order_relaxed);
+	atomic_store_explicit(&self->row->open_ns, since, memory_order_relaxed);
+	atomic_store_explicit(&one->count->open_ns, since, memory_order_relaxed);
 }
 
 /* The series, locked, of a queue pair that has one; else NULL. */
@@ -206,7 +208,7 @@ void shim_bins_close(struct shim_qp *one)
 	if (!self)
 		return;
 	put_all(self, self->to ? self->to : self->from, self->posted);
-	tell_open(self);
+	tell_open(one);
 	pthread_mutex_lock(&rows_lock);
 	used[self->row - bins->row] = 0;
 	pthread_mutex_unlock(&rows_lock);
@@ -224,13 +226,11 @@ static void settle(struct shim_series *self, uint64_t now)
 static void settle_one(struct shim_qp *one)
 {
 	struct shim_series *self = locked(one);
-	struct timespec now;
 
 	if (!self)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	settle(self, (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec);
-	tell_open(self);
+	settle(self, shim_now_ns());
+	tell_open(one);
 	pthread_mutex_unlock(&self->lock);
 }
 
@@ -260,7 +260,7 @@ void shim_bins_posted(struct shim_qp *one, uint64_t bytes, int64_t signalled, ui
 		self->from = now;
 		self->to = self->signalled = 0;
 	}
-	tell_open(self);
+	tell_open(one);
 	pthread_mutex_unlock(&self->lock);
 }
 
@@ -272,8 +272,19 @@ void shim_bins_refused(struct shim_qp *one, uint64_t bytes, int64_t signalled)
 		return;
 	self->bytes -= bytes < self->bytes ? bytes : self->bytes;
 	self->signalled -= signalled < self->signalled ? signalled : self->signalled;
-	tell_open(self);
+	tell_open(one);
 	pthread_mutex_unlock(&self->lock);
+}
+
+/* Count messages and the time that they took, where the last completion came before `now`. */
+static void tell_time(struct shim_qp *one, int64_t count, uint64_t now)
+{
+	const struct shim_series *self = &one->series;
+	struct hcc_rdma_count *to = one->count;
+
+	atomic_fetch_add_explicit(&to->completed, (uint64_t)count, memory_order_relaxed);
+	if (now > self->to && now > self->from)
+		atomic_fetch_add_explicit(&to->busy_ns, now - self->from, memory_order_relaxed);
 }
 
 void shim_bins_completed(struct shim_qp *one, int64_t count, uint64_t now)
@@ -289,11 +300,12 @@ void shim_bins_completed(struct shim_qp *one, int64_t count, uint64_t now)
 		share = self->bytes;
 	if (self->to && now > self->to) /* else they came in together */
 		self->from = self->to;
+	tell_time(one, count, now);
 	self->to = now;
 	if (share)
 		put(self, share, self->from, now);
 	self->bytes -= share;
 	self->signalled = count < self->signalled ? self->signalled - count : 0;
-	tell_open(self);
+	tell_open(one);
 	pthread_mutex_unlock(&self->lock);
 }

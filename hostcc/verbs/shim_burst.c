@@ -34,14 +34,6 @@ static struct {
 	uint32_t trust; /* bursts in a row that were like the one before */
 } pattern = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
 /* From one time to another; 0 where that is not later: threads look at the clock in any order. */
 static uint64_t elapsed(uint64_t from, uint64_t to)
 {
@@ -90,7 +82,7 @@ static void forget_one(struct shim_qp *one)
 /* The gate has been armed: what went before is not known, nor when an iteration begins. */
 static void begin_anew(void)
 {
-	uint64_t now = now_ns();
+	uint64_t now = shim_now_ns();
 
 	pthread_mutex_lock(&pattern.lock);
 	pattern.trust = 0;
@@ -175,7 +167,7 @@ static void hold(void)
 	struct hcc_rdma_counts *counts = shim_counts;
 
 	for (;;) {
-		uint64_t burst = atomic_load(&counts->burst), now = now_ns();
+		uint64_t burst = atomic_load(&counts->burst), now = shim_now_ns();
 		uint64_t held = elapsed(word(burst, HCC_RDMA_IDLE), now), left = closed_for(now);
 		struct timespec nap = {.tv_nsec = (long)(left < NAP_NS ? left : NAP_NS)};
 

@@ -23,14 +23,6 @@ static _Atomic uint32_t pacing, silence_us = 1000, f_milli[HCC_RDMA_F_POINTS];
 static _Atomic uint64_t rate, iteration_bytes;
 static _Atomic uint64_t last_post, next_post;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
 void shim_gate_plan(const struct hcc_rdma_job *job)
 {
 	if (!job) {
@@ -103,7 +95,7 @@ static uint64_t reserve(uint64_t bytes, uint64_t speed, uint64_t *now)
 	if (takes > MAX_TRANSFER_NS)
 		takes = MAX_TRANSFER_NS;
 	do {
-		*now = now_ns(); /* after `next`: an older time would give back what others took */
+		*now = shim_now_ns(); /* after `next`: an older time would give back what others took */
 		start = next > *now ? next : *now;
 		if (start > *now + MAX_PAUSE_NS)
 			start = *now + MAX_PAUSE_NS;
@@ -117,7 +109,7 @@ static uint64_t count_posted(struct shim_qp *one, uint64_t bytes, uint64_t *at)
 	/* In this order: what is posted after another thread's look at the clock stays counted. */
 	uint64_t all = atomic_load(&shim_counts->iteration);
 	uint64_t own = atomic_load(&one->count->iteration);
-	uint64_t now = now_ns(), last = later(&last_post, now);
+	uint64_t now = shim_now_ns(), last = later(&last_post, now);
 
 	if (now > last && now - last > atomic_load(&silence_us) * 1000ull) {
 		take(&shim_counts->iteration, all);
@@ -141,13 +133,13 @@ static uint64_t before_post(struct shim_qp *one, uint64_t bytes, int64_t signall
 	/* Not before: who waits has no link.  Nor later: its turn is not to end before the post. */
 	shim_turn_posted(one, signalled);
 	if (shim_turn_wait(one, bytes))
-		later(&last_post, now = now_ns());
+		later(&last_post, now = shim_now_ns());
 	if (!paced)
 		return now;
 	speed = rate_now(sent);
 	if (speed && (start = reserve(bytes, speed, &now)) > now)
 		pause_until(start, now);
-	later(&last_post, now = now_ns());
+	later(&last_post, now = shim_now_ns());
 	return now;
 }
 
@@ -293,7 +285,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 			if (one)
 				completed(one, count, now);
 			one = shim_find_number(cq->context, wc[index].qp_num);
-			now = now ? now : now_ns();
+			now = now ? now : shim_now_ns();
 			count = 0;
 		}
 		count++;
@@ -317,14 +309,14 @@ static void ex_start(struct ibv_qp_ex *ex)
 	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
 	waited |= shim_turn_wait(one, 0);
 	if (atomic_load_explicit(&pacing, memory_order_relaxed)) {
-		uint64_t start = atomic_load(&next_post), now = now_ns();
+		uint64_t start = atomic_load(&next_post), now = shim_now_ns();
 
 		if (start > now)
 			pause_until(start, now);
 		waited = 1;
 	}
 	if (waited)
-		later(&last_post, now_ns());
+		later(&last_post, shim_now_ns());
 	errno = saved;
 	one->ex_start(ex);
 	one->ex_bytes = one->ex_longest = 0; /* ours alone until it is complete */

@@ -14,10 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#define DRAIN_NS 2000000000ull
-#define POLL_NS 500000l
-#define RETRIES 2000
-#define NUDGE_EVERY 20 /* Soft-RoCE sees that it has drained only when it looks at its queue */
+#define DRAIN_NS 2000000000ull /* a move that takes longer has failed */
+#define NUDGE_NS 10000000ull   /* Soft-RoCE sees only then that it has drained */
 
 /* Locks and counters of a place outlive the queue pairs in it: the thread may be about to look. */
 static struct shim_qp table[HCC_RDMA_QPS] = {
@@ -25,6 +23,17 @@ static struct shim_qp table[HCC_RDMA_QPS] = {
 				    .series = {.lock = PTHREAD_MUTEX_INITIALIZER}}};
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int any_away;
+static uint64_t nudged_ns; /* by the thread: when it last nudged those that drain */
+
+/* The port that the kernel makes of the numbers of both ends, where there is no flow label. */
+static uint16_t port_by_default(const struct shim_qp *one)
+{
+	uint64_t digest = (uint64_t)one->number * one->peer;
+
+	digest ^= digest >> 20;
+	digest ^= digest >> 40;
+	return (uint16_t)(((digest & 0x3fff) ^ (digest >> 14 & 0x3f)) | 0xc000);
+}
 
 /* The kernel's rdma_flow_label_to_udp_sport, the other way round; never label 0. */
 static uint32_t label_of(uint32_t port)
@@ -142,9 +151,12 @@ static void drop(struct shim_qp *one)
 
 static const struct hcc_rdma_path *path_to(const struct hcc_rdma_job *job, const union ibv_gid *gid)
 {
-	for (uint32_t index = 0; index < job->paths; index++)
-		if (job->path[index].count && !memcmp(job->path[index].dgid, gid->raw, 16))
-			return &job->path[index];
+	for (uint32_t index = 0; index < job->paths; index++) {
+		const struct hcc_rdma_path *path = &job->path[index];
+
+		if ((path->count || path->flags & HCC_RDMA_BACK) && !memcmp(path->dgid, gid->raw, 16))
+			return path;
+	}
 	return NULL;
 }
 
@@ -190,7 +202,10 @@ static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 	*port = one->count->port;
 	if (!sends_long(one))
 		return 0;
-	if (path && one->our_port && !among(path, *port)) {
+	if (path && one->our_port && !path->count) {
+		*port = 0;
+		av->grh.flow_label = 0; /* as the job had it */
+	} else if (path && one->our_port && !among(path, *port)) {
 		*port = path->ports[one->turn % path->count];
 		if (*port < 0xc000)
 			*port = one->count->port; /* not a port that RoCE uses */
@@ -229,6 +244,7 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	one->our_port = !attr->ah_attr.grh.flow_label;
 	one->our_class = !attr->ah_attr.grh.traffic_class;
 	one->turn = turn_of(one);
+	one->peer = attr->dest_qp_num;
 	memcpy(one->count->dgid, attr->ah_attr.grh.dgid.raw, 16);
 	one->count->source = (uint32_t)attr->ah_attr.port_num << 16 | attr->ah_attr.grh.sgid_index;
 	if (planned)
@@ -277,10 +293,10 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (!one)
 		return shim_real.modify_qp(qp, attr, mask);
 	pthread_mutex_lock(&one->lock);
+	if (state >= 0 && one->away)
+		one->away = one->stuck = 0;
 	if (mask & IBV_QP_AV || state == IBV_QPS_SQD)
 		one->stuck = 1; /* the job does such things itself */
-	if (state >= 0)
-		one->away = 0;
 	error = shim_real.modify_qp(qp, attr, mask);
 	if (!error && state >= 0)
 		one->ready = state == IBV_QPS_RTS;
@@ -337,81 +353,101 @@ static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, const struct ibv
 	return shim_real.modify_qp(qp, &attr, av ? IBV_QP_STATE | IBV_QP_AV : IBV_QP_STATE);
 }
 
-static int drained(struct ibv_qp *qp)
+/* Begin a live change; the caller holds its lock.  Returns whether that was all. */
+static int move(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t port)
 {
-	const struct timespec nap = {.tv_nsec = POLL_NS};
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-	int poll = 0;
+	uint16_t wire = port ? (uint16_t)port : port_by_default(one);
 
-	for (uint64_t waited = 0; waited < DRAIN_NS; waited += POLL_NS) {
-		if (shim_real.query_qp(qp, &attr, IBV_QP_STATE, &init) ||
-		    attr.qp_state != IBV_QPS_SQD)
-			return 0;
-		if (!attr.sq_draining)
-			return 1;
-		if (++poll % NUDGE_EVERY == 0)
-			shim_nudge(qp);
-		nanosleep(&nap, NULL);
+	if (shim_real.modify_udp_sport && av->grh.traffic_class == one->av.grh.traffic_class &&
+	    !shim_real.modify_udp_sport(one->qp, wire)) {
+		record(one, av, port);
+		one->count->moves++;
+		return 1;
 	}
+	one->stuck = 1; /* if this fails the device cannot, or the queue pair has failed */
+	if (to_state(one->qp, IBV_QPS_SQD, NULL)) {
+		one->count->failed++;
+		return 1;
+	}
+	one->away = 1;
+	one->late = 0;
+	one->away_ns = shim_now_ns();
 	return 0;
 }
 
-/* One live change; the caller holds its lock. */
-static int move(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t port)
+static void move_failed(struct shim_qp *one)
 {
-	const struct timespec nap = {.tv_nsec = POLL_NS};
-	int error = -1, back = -1;
-
-	if (shim_real.modify_udp_sport && av->grh.traffic_class == one->av.grh.traffic_class &&
-	    !shim_real.modify_udp_sport(one->qp, (uint16_t)port))
-		return 0;
-	if (to_state(one->qp, IBV_QPS_SQD, NULL)) {
-		one->stuck = 1; /* this device cannot, or the queue pair has failed */
-		return -1;
-	}
-	if (drained(one->qp))
-		error = to_state(one->qp, IBV_QPS_SQD, av);
-	for (int attempt = 0; back && attempt < RETRIES; attempt++) {
-		back = to_state(one->qp, IBV_QPS_RTS, NULL);
-		if (back && attempt % NUDGE_EVERY == 0)
-			shim_nudge(one->qp);
-		if (back)
-			nanosleep(&nap, NULL);
-	}
-	shim_nudge(one->qp);
-	if (back) { /* what is under way may take long: the thread goes on trying */
-		one->stuck = one->away = 1;
-		atomic_store(&any_away, 1);
-	}
-	return error || back ? -1 : 0;
+	if (!one->late)
+		one->count->failed++;
+	one->late = 1;
 }
 
-void shim_bring_back(void)
+/* In SQD and drained: take the path and class that the plan says now, if there is one. */
+static void redirect(struct shim_qp *one)
 {
-	int left = 0;
+	struct hcc_rdma_job job;
+	struct ibv_ah_attr av;
+	uint32_t port;
+
+	if (shim_job(&job) || !wanted(one, &job, &av, &port))
+		return;
+	if (to_state(one->qp, IBV_QPS_SQD, &av)) {
+		move_failed(one);
+		return;
+	}
+	record(one, &av, port);
+	one->count->moves++;
+}
+
+/* Go on with what `move` began; the caller holds its lock.  Returns whether that was all. */
+static int go_on(struct shim_qp *one, uint64_t now, int nudge)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (shim_real.query_qp(one->qp, &attr, IBV_QP_STATE, &init) ||
+	    attr.qp_state != IBV_QPS_SQD) {
+		move_failed(one); /* so has the queue pair: the job's completions say so */
+		one->away = 0;
+		return 1;
+	}
+	if (attr.sq_draining && now - one->away_ns > DRAIN_NS)
+		move_failed(one);
+	if (!attr.sq_draining)
+		redirect(one);
+	if ((!attr.sq_draining || one->late) && !to_state(one->qp, IBV_QPS_RTS, NULL)) {
+		one->away = one->stuck = 0;
+		shim_nudge(one->qp);
+		return 1;
+	}
+	if (nudge)
+		shim_nudge(one->qp);
+	return 0;
+}
+
+int shim_bring_back(void)
+{
+	int left = 0, soon = 0, nudge;
+	uint64_t now;
 
 	if (!atomic_load_explicit(&any_away, memory_order_relaxed))
-		return;
+		return 0;
+	now = shim_now_ns();
+	nudge = now - nudged_ns >= NUDGE_NS;
+	if (nudge)
+		nudged_ns = now;
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
 		struct shim_qp *one = &table[index];
-		struct ibv_qp_init_attr init;
-		struct ibv_qp_attr attr;
 
 		pthread_mutex_lock(&one->lock);
-		if (one->qp && one->ready && one->away) {
-			if (!to_state(one->qp, IBV_QPS_RTS, NULL)) {
-				one->away = one->stuck = 0;
-				shim_nudge(one->qp);
-			} else if (shim_real.query_qp(one->qp, &attr, IBV_QP_STATE, &init) ||
-				   attr.qp_state != IBV_QPS_SQD) {
-				one->away = 0; /* it has failed: the job's completions say so */
-			}
-			left |= one->away;
+		if (one->qp && one->ready && one->away && !go_on(one, now, nudge)) {
+			left = 1;
+			soon |= !one->late;
 		}
 		pthread_mutex_unlock(&one->lock);
 	}
 	atomic_store(&any_away, left);
+	return soon;
 }
 
 void shim_move_all(const struct hcc_rdma_job *job)
@@ -426,14 +462,9 @@ void shim_move_all(const struct hcc_rdma_job *job)
 		pthread_mutex_lock(&one->lock);
 		if (one->qp && one->ready)
 			hook(one);
-		if (one->qp && one->ready && !one->stuck && wanted(one, job, &av, &port)) {
-			if (!move(one, &av, port)) {
-				record(one, &av, port);
-				one->count->moves++;
-			} else {
-				one->count->failed++;
-			}
-		}
+		if (one->qp && one->ready && !one->stuck && wanted(one, job, &av, &port) &&
+		    !move(one, &av, port))
+			atomic_store(&any_away, 1);
 		pthread_mutex_unlock(&one->lock);
 	}
 }

@@ -51,9 +51,11 @@ def layout() -> tuple[int, ...]:
     return (
         ctypes.sizeof(PathEntry), ctypes.sizeof(JobEntry), ctypes.sizeof(Header),
         Header.beat.offset, Header.generation.offset, Header.long_bytes.offset,
-        CountEntry.longest.offset, CountEntry.errors.offset, JobEntry.name.offset,
+        CountEntry.longest.offset, CountEntry.errors.offset, CountEntry.completed.offset,
+        CountEntry.busy_ns.offset, CountEntry.open_ns.offset, JobEntry.name.offset,
         JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
         JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
+        PathEntry.flags.offset,
         JobEntry.gates.offset, JobEntry.gate.offset,
         JobEntry.closed_until_ns.offset, JobEntry.burst_silence_ns.offset, ctypes.sizeof(GateEntry),
         ctypes.sizeof(CountEntry), ctypes.sizeof(CountsEntry),
@@ -68,7 +70,7 @@ def layout() -> tuple[int, ...]:
         queue_pair_bins.LATE, queue_pair_bins.RINGS_AT,
         plan_region.VERSION, plan_region.MAX_JOBS, plan_region.NAME_BYTES, plan_region.PATHS,
         plan_region.PORTS, plan_region.F_POINTS, plan_region.QPS, plan_region.GATES,
-        plan_region.DEVICE_BYTES,
+        plan_region.DEVICE_BYTES, plan_region.BACK,
     )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def test_the_layouts_of_version_3_stay_as_they_are() -> None:
     assert sizes == [64, 2064, 128, 131264]
     fields = [name for name, *_ in CountEntry._fields_]
     assert [getattr(CountEntry, name).offset for name in fields] == [
-        0, 4, 8, 12, 16, 20, 24, 32, 40, 56, 84, 88, 92
+        0, 4, 8, 12, 16, 20, 24, 32, 40, 56, 84, 88, 92, 96, 104, 112, 120
     ]  # fmt: skip
 
 
@@ -114,7 +116,7 @@ def test_ports_outside_are_refused() -> None:
         RdmaJob("a", traffic_class=256),
         RdmaJob("a", ports=(("x", (50000,)),)),
         RdmaJob("a", ports=(("198.18.0.1", (80,)),)),
-        RdmaJob("a", ports=(("198.18.0.1", ()),)),
+        RdmaJob("a", ports=(("198.18.0.1", (50000,) * 9),)),
         RdmaJob("a", ports=(("198.18.0.1", (50000,)),) * 33),
         RdmaJob("a", pacing=Pacing(1e9, 100, (1.0,))),
         RdmaJob("a", pacing=Pacing(0, 100, (1.0,) * 33)),

@@ -154,15 +154,34 @@ def test_a_file_of_an_earlier_program_of_this_number(
     one.end()
 
 
-@pytest.mark.parametrize("what", ["mlx5", "refuse"])
-def test_mlx5s_own_call_moves_without_draining(odd: Path, places: Places, what: str) -> None:
-    """Another port alone; where the device refuses, the usual way.  Absent hardware: a stand-in."""
+def test_mlx5s_own_call_takes_the_port_that_the_kernel_makes(odd: Path, places: Places) -> None:
+    """Of the numbers of both ends, for a queue pair that goes back."""
+    library = a_fake_mlx5(odd)
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
+    one = Odd(odd, "back", places, before=f"export ODD_MLX5={library}")
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", ()),))])
+    one.go()
+    assert one.says() == "good"
+    one.until(lambda count: (count.qps[0].port, count.qps[0].moves) == (0, 1))
+    one.end()
+    plan.close()
+
+
+def a_fake_mlx5(odd: Path) -> Path:
     library = odd.with_name("libmlx5.so.1")
     subprocess.run(
         ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
          "-Wl,-soname,libmlx5.so.1", "-o", str(library), str(NATIVE / "fake_mlx5.c")],
         check=True,
     )  # fmt: skip
+    return library
+
+
+@pytest.mark.parametrize("what", ["mlx5", "refuse"])
+def test_mlx5s_own_call_moves_without_draining(odd: Path, places: Places, what: str) -> None:
+    """Another port alone; where the device refuses, the usual way.  Absent hardware: a stand-in."""
+    library = a_fake_mlx5(odd)
     plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
     one = Odd(odd, what, places, before=f"export ODD_MLX5={library}")
@@ -188,7 +207,69 @@ def test_a_move_that_takes_too_long_is_given_up_not_left(odd: Path, places: Plac
     plan.close()
     one.go()
     assert one.says() == "good"
+    count = one.count()
+    assert count is not None
+    assert (count.qps[0].port, count.qps[0].moves) == (50000, 0)
     one.end()
+
+
+def test_what_has_drained_late_takes_the_path_of_the_plan_then(odd: Path, places: Places) -> None:
+    """As after the death of a path: what is under way is only over when the device gives it up."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one = Odd(odd, "slow", places)
+    one.go()
+    assert one.says() == "slow"
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
+    one.until(lambda count: count.qps[0].failed > 0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50002,)),))])
+    one.go()
+    assert one.says() == "good"
+    one.until(lambda count: (count.qps[0].port, count.qps[0].moves) == (50002, 1))
+    one.end()
+    plan.close()
+
+
+def test_back_is_to_the_path_that_the_job_had(odd: Path, places: Places) -> None:
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one = Odd(odd, "errno", places)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", ()),))])
+    one.until(lambda count: (count.qps[0].port, count.qps[0].moves) == (0, 1))
+    plan.publish([RdmaJob("job", 0x20)])
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one.until(lambda count: (count.qps[0].port, count.qps[0].moves) == (50000, 2))
+    one.end()
+    plan.close()
+
+
+def test_the_time_that_messages_take(odd: Path, places: Places, region: PlanRegion) -> None:
+    one = Odd(odd, "errno", places)
+    one.go()
+    assert one.says() == "good"
+    count = one.count()
+    assert count is not None
+    (pair,) = count.qps
+    assert pair.completed == POSTS
+    assert 0 < pair.busy_s < time.monotonic()
+    assert pair.open_at == 0
+    one.end()
+
+
+def test_since_when_nothing_completes(odd: Path, places: Places) -> None:
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job")])
+    began = time.monotonic()
+    one = Odd(odd, "crowd", places)
+    one.go()
+    assert one.says() == "good"
+    count = one.count()
+    assert count is not None
+    (pair,) = count.qps
+    assert began < pair.open_at < time.monotonic()
+    assert pair.completed == 0
+    one.end()
+    plan.close()
 
 
 def test_an_environment_that_changes(odd: Path, places: Places) -> None:

@@ -2,8 +2,8 @@
 /*
  * A program that knows nothing of hostcc and does what few programs do.
  *
- *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse|crowd|devices N|undestroyed|lengths
- *         |errors|bursts
+ *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
+ *         |lengths|errors|bursts
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.
@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #define NUMBER 17
+#define PEER 0x123456
+#define DEFAULT_PORT 63920 /* rdma_get_udp_sport(0, NUMBER, PEER) */
 #define POSTS 40
 #define ODD_ERRNO 77
 #define CROWD 8
@@ -46,6 +48,7 @@ static struct ibv_qp *connected(uint32_t number)
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	attr.qp_state = IBV_QPS_RTR;
 	attr.ah_attr.is_global = 1;
+	attr.dest_qp_num = PEER;
 	memcpy(attr.ah_attr.grh.dgid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc6\x12\0\1", 16);
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
 	attr.qp_state = IBV_QPS_RTS;
@@ -234,6 +237,11 @@ static int do_it(const char *what, int number)
 		for (int tries = 0; tries < 3000 && *port_of_mlx5() != 50001; tries++)
 			usleep(10000);
 		return *port_of_mlx5() == 50001 && !fake_moves;
+	}
+	if (!strcmp(what, "back")) { /* to the port that the kernel makes of both numbers */
+		for (int tries = 0; tries < 3000 && !*port_of_mlx5(); tries++)
+			usleep(10000);
+		return *port_of_mlx5() == DEFAULT_PORT && !fake_moves;
 	}
 	if (!strcmp(what, "refuse")) { /* the provider has the call, the device does not */
 		for (int tries = 0; tries < 3000 && !fake_moves; tries++)
