@@ -25,6 +25,9 @@ class FallbackSettings:
     """Time after a fall-back until the flow may move again."""
     least_segments: int = 100
     """Segments between two samples; fewer say nothing about loss."""
+    delay: str = "RTT"
+    pieces: str = "segments"
+    """What reasons call `srtt_s` and `segments`."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,12 @@ class FlowWatch:
     def _ill(self, sample: Sample) -> str:
         usual, least = sample.usual_rtt_s, sample.usual_rtt_s + self._set.rtt_floor_s
         if usual > 0 and sample.srtt_s > max(self._set.rtt_factor * usual, least):
-            return f"RTT {sample.srtt_s * 1e3:.1f} ms instead of {usual * 1e3:.1f} ms"
+            return f"{self._set.delay} {sample.srtt_s * 1e3:.1f} ms instead of {usual * 1e3:.1f} ms"
         if self._last is None:
             return ""
         sent = sample.segments - self._last.segments
         again = sample.retransmitted - self._last.retransmitted
         most = (self._set.loss_share + sample.usual_loss) * sent
         if sent >= self._set.least_segments and again > most:
-            return f"{100 * again / sent:.1f} % of the segments sent again"
+            return f"{100 * again / sent:.1f} % of the {self._set.pieces} sent again"
         return ""

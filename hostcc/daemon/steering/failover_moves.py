@@ -29,13 +29,16 @@ Prepared = Mapping[frozenset[str], Mapping[str, str]]
 """Links that fail together -> own flow that they cut off -> its path afterwards."""
 
 
-def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTable]) -> Prepared:
-    """Prepare for every failure that cuts off a flow of `host` and leaves it another path.
+def prepare(
+    problem: Problem, routing: Ints, own: str, tables: Iterable[PathTable], kind: str = ""
+) -> Prepared:
+    """Prepare for every failure that cuts off an own flow and leaves it another path.
 
-    `routing` (F,): the path of each flow, as the plan has it; `tables`: those of the view,
-    which say in what order links follow each other.
+    `routing` (F,): the path of each flow, as the plan has it; `own`: what names of own flows begin
+    with in the plan, and not in the answer; `kind`: what they go on with; `tables`: those of the
+    view, which say in what order links follow each other.
     """
-    mine = np.array([flow.startswith(f"{host}/") for flow in problem.flow_ids], np.bool_)
+    mine = np.array([flow.startswith(own + kind) for flow in problem.flow_ids], np.bool_)
     base = fabrics.from_problem(problem).table
     demand = fabrics.integer_demands(problem.flow_bytes)
     choice = routing - problem.table_start[problem.flow_table]
@@ -43,7 +46,7 @@ def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTab
     for links in _failures(problem, routing, mine, tables)[:MAX_FAILURES]:
         moved = _after(problem, base, demand, choice, links)
         told = {
-            problem.flow_ids[flow].removeprefix(f"{host}/"): problem.path_ids[path]
+            problem.flow_ids[flow].removeprefix(own): problem.path_ids[path]
             for flow, path in moved.items()
             if mine[flow]
         }

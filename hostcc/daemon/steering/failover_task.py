@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.steering import failover_moves
 from hostcc.daemon.steering.failover_moves import Prepared
-from hostcc.daemon.steering.steering_state import SteeringState
 from hostcc.log import get_logger
 
 log = get_logger("steering")
@@ -24,8 +23,8 @@ class FailoverTask:
         self._made: PlanResult | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def follow(self, made: PlanResult | None, host: str) -> None:
-        """Prepare for this plan; `host`: our name in it."""
+    def follow(self, made: PlanResult | None, own: str, kind: str = "") -> None:
+        """Prepare for this plan; `own`, `kind`: see `failover_moves.prepare`."""
         if made is self._made or (self._task is not None and not self._task.done()):
             return
         if made is not None and self._made is not None and made.solution is self._made.solution:
@@ -33,13 +32,15 @@ class FailoverTask:
             return
         self._made, self.prepared, self.now = made, {}, {}
         if made is not None:
-            self._task = asyncio.get_running_loop().create_task(self._prepare(made, host))
+            self._task = asyncio.get_running_loop().create_task(self._prepare(made, own, kind))
 
-    def paths(self, picture: SteeringState, now: float) -> Mapping[str, str]:
-        """Return flow -> path where failed links make it differ from the plan."""
-        dead = picture.dead(now)
+    def paths(self, dead: frozenset[str], seen: frozenset[str]) -> Mapping[str, str]:
+        """Return flow -> path where failed links make it differ from the plan.
+
+        `dead`: links that seem to have failed; `seen`: all that this host knows of.
+        """
         if dead and self.prepared:
-            found = failover_moves.answer(self.prepared, dead, picture.links())
+            found = failover_moves.answer(self.prepared, dead, seen)
             if found and found != self.now:
                 log.warning("prepared for this", links=" ".join(sorted(dead)), flows=len(found))
                 self.now = found
@@ -51,11 +52,11 @@ class FailoverTask:
             self._task.cancel()
         self._made, self._task, self.prepared, self.now = None, None, {}, {}
 
-    async def _prepare(self, made: PlanResult, host: str) -> None:
+    async def _prepare(self, made: PlanResult, own: str, kind: str) -> None:
         problem, routing = made.solution.problem, made.solution.decision.routing
         try:
             self.prepared = await asyncio.to_thread(
-                failover_moves.prepare, problem, routing, host, made.tables
+                failover_moves.prepare, problem, routing, own, made.tables, kind
             )
         except Exception as error:  # noqa: BLE001 - without it the next plan comes later
             log.defect("looking ahead failed", error)

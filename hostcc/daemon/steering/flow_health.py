@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.steering.decision import ON_ECMP, Step
-from hostcc.daemon.steering.elephants import Connection
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
 from hostcc.paths.steering_protocol import PORT_TAKEN
 
@@ -19,6 +19,26 @@ MAX_TAKEN = 4
 """Ports in a row that are tried without a wait, because the other end refuses them."""
 MIN_SEGMENTS = 100
 """Segments between two surveys; fewer say nothing about loss."""
+
+
+class Measured(Protocol):
+    """A flow as its host measures it."""
+
+    @property
+    def srtt_s(self) -> float:
+        """Its RTT, smoothed."""
+
+    @property
+    def min_rtt_s(self) -> float:
+        """The least ever; 0: unknown."""
+
+    @property
+    def segments(self) -> int:
+        """Sent since it began."""
+
+    @property
+    def retransmitted(self) -> int:
+        """Of these, sent again."""
 
 
 class Outcome(StrEnum):
@@ -72,7 +92,7 @@ class WatchedFlow:
         self.held = refusal or "the move did not come about"
         return Outcome.REFUSED
 
-    def on_ecmp(self, one: Connection) -> None:
+    def on_ecmp(self, one: Measured) -> None:
         """Record RTT and loss on ECMP: the same after a move is no fault of the path."""
         self.before_s = max(one.srtt_s, USUAL_DECAY * self.before_s)
         now = one.segments, one.retransmitted
@@ -82,7 +102,7 @@ class WatchedFlow:
             share = again / sent if sent > 0 else 0.0
             self.before_loss = max(share, USUAL_DECAY * self.before_loss)
 
-    def judge(self, one: Connection, now: float, *, peer_alive: bool) -> str:
+    def judge(self, one: Measured, now: float, *, peer_alive: bool) -> str:
         """Say why it has to go back to ECMP; empty: it need not."""
         sample = Sample(
             now,
@@ -99,8 +119,10 @@ class WatchedFlow:
         return self.held if not self.watch.may_move(now) or now < self.not_before else ""
 
 
-def watched(config: PathsConfig, now: float) -> WatchedFlow:
-    """Make the record of a flow that was just seen for the first time."""
+def watched(
+    config: PathsConfig, now: float, delay: str = "RTT", pieces: str = "segments"
+) -> WatchedFlow:
+    """Make the record of a flow that was just seen; `delay`, `pieces`: see FallbackSettings."""
     settings = FallbackSettings(
         rtt_factor=config.rtt_factor,
         rtt_floor_s=config.rtt_floor_ms / 1e3,
@@ -108,5 +130,7 @@ def watched(config: PathsConfig, now: float) -> WatchedFlow:
         bad_s=config.bad_s,
         plan_age_s=config.plan_age_s,
         again_s=config.again_s,
+        delay=delay,
+        pieces=pieces,
     )
     return WatchedFlow(FlowWatch(settings), now)

@@ -113,7 +113,7 @@ class SteerTask:
         self._note_ports()
         made = self._plans.current("paths")
         plan = made.plan if made is not None else None
-        self._ahead.follow(made, self._cluster.name)
+        self._ahead.follow(made, f"{self._cluster.name}/")
         basis = (plan.digest if plan is not None else "", self._picture.surveys)
         if basis != self._basis or now >= self._decide_at:
             self._basis, self._decide_at = basis, now + DECIDE_S
@@ -252,7 +252,7 @@ class SteerTask:
         assert self._config is not None
         elephants, steering = self._picture.elephants, self._hooked.steering
         self._end_closed()
-        rescued = self._ahead.paths(self._picture, now)
+        rescued = self._ahead.paths(self._picture.dead(now), self._picture.links())
         paths, still = self._planned(made)
         paths, still = {**paths, **rescued}, still - rescued.keys()
         ports = (self._config.first_port, self._config.last_port)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hostcc.daemon.steering.elephants import Connection, Elephant
+from hostcc.daemon.steering.failed_links import all_links, failed_links
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.paths.packets import TCP, Target
 from hostcc.paths.steering_messages import FlowKey
-
-FAILED_LINK_S = 30.0
-"""A missed link counts as failed for this long, unless it is seen again."""
 
 
 @dataclass
@@ -46,25 +44,12 @@ class SteeringState:
 
     def dead(self, now: float) -> frozenset[str]:
         """Return links that seem to have failed: missed lately, or of paths with stalled flows."""
-        found = {
-            link
-            for known in self.known.values()
-            for link, at in known.gone.items()
-            if now - at <= FAILED_LINK_S
-        }
-        for key in self.stalled:
-            known, path = self.paths_of(key), self.path_of(key)
-            if known is None or known.table is None or len(known.table.paths) < 2:
-                continue
-            ways = {one.id: frozenset(one.links) for one in known.table.paths}
-            found |= ways.get(path, frozenset()) - frozenset.intersection(*ways.values())
-        return frozenset(found)
+        stalled = [(self.paths_of(key), self.path_of(key)) for key in self.stalled]
+        return failed_links(self.known.values(), stalled, now)
 
     def links(self) -> frozenset[str]:
         """Return all links that are known, or were lately."""
-        return frozenset(
-            link for known in self.known.values() for link in (*known.links, *known.gone)
-        )
+        return all_links(self.known.values())
 
 
 def target_of(key: FlowKey) -> Target:

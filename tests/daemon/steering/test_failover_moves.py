@@ -36,7 +36,7 @@ def fabric(hosts: int = 2) -> tuple[Problem, np.ndarray, tuple[PathTable, ...]]:
 
 def test_a_flow_moves_to_where_nobody_is() -> None:
     problem, routing, tables = fabric()
-    prepared = prepare(problem, routing, "a0", tables)
+    prepared = prepare(problem, routing, "a0/", tables)
     assert prepared[frozenset({"up0"})] == {"f": "p2"}
     assert prepared[frozenset({"down0"})] == {"f": "p2"}
     assert all(set(told) == {"f"} for told in prepared.values())
@@ -44,7 +44,7 @@ def test_a_flow_moves_to_where_nobody_is() -> None:
 
 def test_a_switch_is_the_links_that_meet_at_it() -> None:
     problem, routing, tables = fabric()
-    prepared = prepare(problem, routing, "a0", tables)
+    prepared = prepare(problem, routing, "a0/", tables)
     assert prepared[frozenset({"up0", "down0"})] == {"f": "p2"}
     # Whatever cuts it off from everything has no answer.
     assert not any("a0>" in links or ">b0" in links for links in prepared)
@@ -59,7 +59,7 @@ def test_links_are_taken_in_the_order_of_hops() -> None:
         (PathTable("h", "b", paths),), links,
     )  # fmt: skip
     problem = build(view)
-    prepared = prepare(problem, problem.table_start[problem.flow_table], "h", view.tables)
+    prepared = prepare(problem, problem.table_start[problem.flow_table], "h/", view.tables)
     assert {links for links in prepared if len(links) > 1} == {
         frozenset({"a1", "c1"}), frozenset({"c1", "b1"}),
     }  # fmt: skip
@@ -67,20 +67,20 @@ def test_links_are_taken_in_the_order_of_hops() -> None:
 
 def test_failures_of_others_do_not_matter() -> None:
     problem, routing, tables = fabric()
-    assert frozenset({"up1"}) not in prepare(problem, routing, "a0", tables)
-    assert prepare(problem, routing, "c", tables) == {}
+    assert frozenset({"up1"}) not in prepare(problem, routing, "a0/", tables)
+    assert prepare(problem, routing, "c/", tables) == {}
 
 
 def test_all_hosts_prepare_the_same() -> None:
     problem, routing, tables = fabric(4)  # flows 0 and 3 are both on spine 0
-    first = prepare(problem, routing, "a0", tables)[frozenset({"up0"})]["f"]
-    second = prepare(problem, routing, "a3", tables)[frozenset({"up0"})]["f"]
+    first = prepare(problem, routing, "a0/", tables)[frozenset({"up0"})]["f"]
+    second = prepare(problem, routing, "a3/", tables)[frozenset({"up0"})]["f"]
     assert {first, second} == {"p1", "p2"}
 
 
 def test_what_failed_is_told_from_what_is_dead() -> None:
     problem, routing, tables = fabric()
-    prepared = prepare(problem, routing, "a0", tables)
+    prepared = prepare(problem, routing, "a0/", tables)
     seen = frozenset({"a0>", "up0", "down0", "up1", "down1", ">b0"})
     assert answer(prepared, frozenset({"up0", "down0"}), seen) == {"f": "p2"}
     assert answer(prepared, frozenset({"down0"}), seen) == {"f": "p2"}
