@@ -130,11 +130,12 @@ ALERTS = (
     ),
     Alert(
         "HostccFlowsFallBack",
-        "increase(hostcc_flows_fell_back_total[10m]) > 10",
+        "increase(hostcc_flows_fell_back_total[10m]) > 10"
+        " or increase(hostcc_queue_pairs_fell_back_total[10m]) > 10",
         "",
         "info",
-        "flows of {{ $labels.instance }} go back to ECMP because they got slower",
-        "hostcc flows shows them; a link may have a fault that its switch does not report",
+        "flows or queue pairs of {{ $labels.instance }} go back to ECMP because they got slower",
+        "hostcc flows and hostcc status name them; a link may have a fault that its switch misses",
     ),
 )
 
@@ -162,7 +163,9 @@ DASHBOARDS: dict[str, tuple[Panel, ...]] = {
               (("topk(10, max by (link) (hostcc_link_load))", "{{link}}"),)),
         Panel("Flows moved and fallen back, per minute", "short",
               (("60 * sum(rate(hostcc_flows_moved_total[5m]))", "moved"),
-               ("60 * sum(rate(hostcc_flows_fell_back_total[5m]))", "fell back"))),
+               ("60 * sum(rate(hostcc_flows_fell_back_total[5m]))", "fell back"),
+               ("60 * sum(rate(hostcc_queue_pairs_moved_total[5m]))", "queue pairs moved"),
+               ("60 * sum(rate(hostcc_queue_pairs_fell_back_total[5m]))", "routes of these back"))),
         Panel("Members that are not alive", "short",
               (("max by (state) (hostcc_gossip_members{state!=\"alive\"})", "{{state}}"),)),
         Panel("Hosts whose plan is not agreed", "short",

@@ -196,6 +196,8 @@ class RdmaJob(Struct, frozen=True, kw_only=True):
     """Queue pairs that the shim had no room for."""
     largest: list[QueuePair] = []
     """Its largest queue pairs."""
+    elsewhere: dict[str, str] = {}
+    """Destination to the reason why queue pairs there are not on the planned path."""
 
 
 class RdmaPlanPart(Part, frozen=True, kw_only=True):
@@ -205,6 +207,23 @@ class RdmaPlanPart(Part, frozen=True, kw_only=True):
     """One for each job."""
     unknown: dict[str, str] = {}
     """Ends of a path to the reason why nothing is known of it."""
+    prepared: int = 0
+    """Failures for which other paths are prepared."""
+    ahead: int = 0
+    """Routes (job, device, own address, destination) that have such a path, ahead of a plan."""
+    moved: Annotated[
+        int | None,
+        Counter("hostcc_queue_pairs_moved", "Live moves of queue pairs that came about"),
+    ] = None
+    """Live changes of path or class that came about."""
+    fell_back: Annotated[
+        int | None,
+        Counter(
+            "hostcc_queue_pairs_fell_back",
+            "Routes of queue pairs that went back to the path that they had",
+        ),
+    ] = None
+    """Routes that went back to the path that they had, because they fared badly."""
 
 
 class SharedLink(Struct, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ def _job(job: RdmaJob) -> list[str]:
     made = [f"RDMA {job.job}: {', '.join(words)}"]
     made += [f"  {src} to {dst}: {_pairs(those)}"
              for (src, dst), those in list(ends.items())[:ENDS_SHOWN]]  # fmt: skip
+    made += [f"  to {to}: {why}" for to, why in [*job.elsewhere.items()][:ENDS_SHOWN]]
     if len(ends) > ENDS_SHOWN:
         made.append(f"  and {len(ends) - ENDS_SHOWN} more")
     return made

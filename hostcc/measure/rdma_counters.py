@@ -49,6 +49,10 @@ RETRANSMISSIONS = (
 """What drivers count of packets that were sent again: mlx5's names, then Soft-RoCE's."""
 
 
+LOST = ("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "completer_retry_err")
+"""Of these, what the sender counts of packets that were lost."""
+
+
 class CounterDelta(msgspec.Struct, frozen=True):
     """What was counted since some moment in the past; None is unknown."""
 
@@ -178,6 +182,18 @@ def retransmissions(device: str, sysfs: Path = SYSFS) -> int | None:
              for name in RETRANSMISSIONS)  # fmt: skip
     values = [int(text) for file in files if (text := _line(file)).isascii() and text.isdecimal()]
     return sum(values) if values else None
+
+
+def packets(device: str, sysfs: Path = SYSFS) -> tuple[int, int] | None:
+    """Count packets that a device sent, and how often some of its were lost; None: it does not."""
+    sent, lost = [], []
+    for port in _names(sysfs / device / "ports", MAX_PORTS):
+        base = sysfs / device / "ports" / port
+        if (found := _file(base, _TX_PACKETS)) is not None:
+            sent.append(int(_line(found[0]) or 0) * found[1])
+        rows = (_line(base / "hw_counters" / name) for name in LOST)
+        lost += [int(row) for row in rows if row.isascii() and row.isdecimal()]
+    return (sum(sent), sum(lost)) if sent and lost else None
 
 
 def _port(device: str, number: int, path: Path) -> Port:

@@ -129,7 +129,7 @@ static uint64_t before_post(struct shim_qp *one, uint64_t bytes, int64_t signall
 	int paced = atomic_load_explicit(&pacing, memory_order_relaxed) != 0;
 
 	if (bytes && shim_burst_wait(now))
-		later(&last_post, now = now_ns());
+		later(&last_post, now = shim_now_ns());
 	/* Not before: who waits has no link.  Nor later: its turn is not to end before the post. */
 	shim_turn_posted(one, signalled);
 	if (shim_turn_wait(one, bytes))
@@ -305,7 +305,7 @@ static void ex_start(struct ibv_qp_ex *ex)
 	struct shim_qp *one = shim_find(&ex->qp_base);
 	int saved = errno, waited;
 
-	waited = atomic_load_explicit(&shim_bursts, memory_order_relaxed) && shim_burst_wait(now_ns());
+	waited = atomic_load_explicit(&shim_bursts, memory_order_relaxed) && shim_burst_wait(shim_now_ns());
 	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
 	waited |= shim_turn_wait(one, 0);
 	if (atomic_load_explicit(&pacing, memory_order_relaxed)) {

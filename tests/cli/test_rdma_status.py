@@ -100,3 +100,9 @@ def test_links_and_parameters() -> None:
         ),
         "DCQCN eth0:rpg_time_reset: 125",
     ]
+
+
+def test_why_queue_pairs_are_not_on_the_planned_path() -> None:
+    why = "went back: nothing completes any more"
+    shown = lines(parts({**JOB, "elsewhere": {"198.18.2.1": why}}))
+    assert shown[-1] == f"  to 198.18.2.1: {why}"

@@ -14,6 +14,7 @@ from hostcc.measure.rdma_counters import (
     CounterDelta,
     HostRdma,
     counted,
+    packets,
     parse_processes,
     parse_rate,
 )
@@ -174,3 +175,21 @@ def test_tool(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\necho 'error: Operation not supported' >&2; exit 1\n")
     assert source.read().processes is None
     assert source.unbind("rxa", 1) == "error: Operation not supported"
+
+
+def test_packets_sent_and_lost(tmp_path: Path) -> None:
+    """Both have to be counted; of a driver that counts in both folders the standard's one."""
+    base = tmp_path / "mlx5_0/ports/1"
+    for folder in ("counters", "hw_counters"):
+        (base / folder).mkdir(parents=True)
+    assert packets("mlx5_0", tmp_path) is None
+    (base / "counters/port_xmit_packets").write_text("1000\n")
+    assert packets("mlx5_0", tmp_path) is None
+    for name, value in (
+        ("packet_seq_err", 3),
+        ("local_ack_timeout_err", 4),
+        ("out_of_sequence", 9),
+    ):
+        (base / "hw_counters" / name).write_text(f"{value}\n")
+    assert packets("mlx5_0", tmp_path) == (1000, 7)  # what comes in out of order others have sent
+    assert packets("mlx5_1", tmp_path) is None

@@ -24,6 +24,8 @@ from hostcc.verbs.process_counts import (
 
 MAX_PAIRS = 1024
 """Queue pairs of one process that are read."""
+Ends = tuple[str, str]
+"""Own address, destination."""
 _DEVICE = re.compile(r"^[A-Za-z0-9_.:-]{1,27}\Z")
 
 
@@ -47,6 +49,17 @@ class Pair:
     """Bytes of its longest message; 0: not known."""
     errors: int = 0
     """Completions that failed."""
+    completed: int = 0
+    """Messages that have completed; 0: none, or a shim that does not count them."""
+    busy_s: float = 0.0
+    """Seconds that these took, one after the other."""
+    open_at: float = 0.0
+    """Since when nothing has completed, CLOCK_MONOTONIC, seconds; 0: nothing is under way."""
+
+    @property
+    def ends(self) -> Ends:
+        """Own address, destination."""
+        return self.source, self.destination
 
     def is_elephant(self, least: int) -> bool:
         """Whether paths and classes are for it: from a message of `least` bytes on.
@@ -125,7 +138,7 @@ class Senders:
         return Pair(
             qp.qpn, qp.device, qp.device_port, source, qp.destination, qp.port, qp.traffic_class,
             qp.bytes, qp.moves, qp.failed, qp.longest,
-            qp.errors,
+            qp.errors, qp.completed, qp.busy_s, qp.open_at,
         )  # fmt: skip
 
     def _source(self, device: str, port: int, index: int) -> str:

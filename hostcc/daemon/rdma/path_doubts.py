@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from hostcc.daemon.rdma.pairs import Sender
+from hostcc.daemon.rdma.pairs import Ends, Sender
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, route_of
 
-Ends = tuple[str, str]
-"""Own address, destination."""
 FAILED = "completions failed"
 AGAIN = "packets were sent again"
+STANDS = "nothing completes any more"
+STILL_S = 0.5
+"""A queue pair that nothing completes of for so long stands still."""
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """What one look at the counters makes doubtful."""
+
+    ends: Mapping[Ends, str] = field(default_factory=dict)
+    """Ends of paths -> why."""
+    stalled: frozenset[QueuePairRoute] = frozenset()
+    """Routes with a queue pair that stands still while its device sends again."""
 
 
 class PathDoubts:
@@ -20,24 +33,39 @@ class PathDoubts:
         """(Process, queue pair) -> failed completions."""
         self._again: dict[str, int] = {}
         """Device -> packets that were sent again."""
+        self._rose: dict[str, float] = {}
+        """Device -> since when at least that has grown, as last seen."""
+        self._at = 0.0
+        """When the last look was."""
 
-    def take(self, senders: Iterable[Sender], again: Mapping[str, int | None]) -> dict[Ends, str]:
-        """Return ends -> why there is doubt; `again`: device -> packets that were sent again.
+    def take(
+        self, senders: Iterable[Sender], again: Mapping[str, int | None], now: float
+    ) -> Doubts:
+        """Return what is doubtful; `again`: device -> packets that were sent again; `now`:
+        CLOCK_MONOTONIC, seconds.
 
         The first look at a device or queue pair is none: what it counted may be long past.
         """
         errors: dict[tuple[int, int], int] = {}
         rising = {one for one, count in again.items()
                   if count is not None and count > self._again.get(one, count)}  # fmt: skip
+        self._rose |= dict.fromkeys(rising, self._at)
+        self._at = now
         found: dict[Ends, str] = {}
+        stalled: set[QueuePairRoute] = set()
         for sender in senders:
             for pair in sender.pairs:
-                key, ends = (sender.pid, pair.qpn), (pair.source, pair.destination)
+                key = sender.pid, pair.qpn
                 errors[key] = pair.errors
+                stands = 0 < pair.open_at <= now - STILL_S
                 if pair.errors > self._errors.get(key, pair.errors):
-                    found[ends] = FAILED
+                    found[pair.ends] = FAILED
                 elif pair.device in rising:
-                    found.setdefault(ends, AGAIN)
+                    found.setdefault(pair.ends, AGAIN)
+                elif stands:
+                    found.setdefault(pair.ends, STANDS)
+                if stands and self._rose.get(pair.device, 0.0) > pair.open_at:
+                    stalled.add(route_of(sender.job, pair))
         self._errors = errors
         self._again = {one: count for one, count in again.items() if count is not None}
-        return found
+        return Doubts(found, frozenset(stalled))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 from hostcc.config.sections.paths import PathsConfig
-from hostcc.daemon.rdma.path_tables import Ask
+from hostcc.daemon.rdma.path_tables import Ask, Check
+from hostcc.daemon.steering.path_discovery import passable
 from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.errors import HostccError
 from hostcc.model import PathTable
+from hostcc.paths import prober
 from hostcc.paths.hash_file import read as read_hashes
 from hostcc.paths.packets import ROCE_PORT, UDP, Target
 from hostcc.paths.probed_tables import LinkNames, table_of
+from hostcc.paths.refresh import spot_settings
+from hostcc.paths.search import SearchSettings
 from hostcc.paths.sources import PathSource, StaticSource
 from hostcc.verbs import roce_probe
 from hostcc.verbs.ports import FIRST, LAST
 
 PROBE_LIMIT_S = 60.0
+CHECK_LIMIT_S = 10.0
 ROCE_PORTS = range(FIRST, LAST + 1)
 TELEMETRY_S = 5.0
 """Between two looks at the records."""
@@ -44,10 +49,35 @@ def interval_s(config: PathsConfig, probe_s: float) -> float:
 
 def _probing(names: LinkNames) -> Ask:
     def probe(src: str, dst: str) -> PathTable:
-        ways = roce_probe.routes(src, dst, limit_s=PROBE_LIMIT_S)
+        ways = passable(roce_probe.routes(src, dst, limit_s=PROBE_LIMIT_S))
         return table_of(src, dst, ways, time.time(), names)
 
     return probe
+
+
+def check(config: PathsConfig) -> Check:
+    """Return what tells which paths of a table still work; it blocks, and raises HostccError.
+
+    Other sources than probes are as quick as a check, which so holds all to be as it was.
+    """
+    return _checking(LinkNames(config.names)) if config.source == "probe" else lambda table: table
+
+
+def _checking(names: LinkNames) -> Check:
+    def look(table: PathTable) -> PathTable:
+        target, ports = Target(table.src, table.dst, UDP), [one.ports[0] for one in table.paths]
+        settings = spot_settings(SearchSettings(), len(ports))
+        found = prober.search(target, ports, settings, limit_s=CHECK_LIMIT_S)
+        now = table_of(table.src, table.dst, passable(found.paths), time.time(), names)
+        return left(table, {path.id for path in now.paths})
+
+    return look
+
+
+def left(table: PathTable, seen: Collection[str]) -> PathTable:
+    """Return the paths that were seen; where none was, the table as it is: that tells nothing."""
+    paths = tuple(path for path in table.paths if path.id in seen)
+    return replace(table, paths=paths) if 0 < len(paths) < len(table.paths) else table
 
 
 def _asking(name: str, source: Callable[[], PathSource]) -> Ask:

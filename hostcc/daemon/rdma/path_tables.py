@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
+from hostcc.daemon.rdma.pairs import Ends
+from hostcc.daemon.rdma.path_doubts import STANDS
+from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.model import PathTable
+from hostcc.paths.packets import ROCE_PORT, UDP, Target
 
 log = get_logger("rdma-paths")
 
@@ -19,10 +24,10 @@ RETRY_S = 5.0
 """At least, after probes that found nothing."""
 DOUBT_S = 5.0
 """At least, between two probes of which the second is because of a doubt."""
-Ends = tuple[str, str]
-"""Own address, destination."""
 Ask = Callable[[str, str], PathTable]
 """Blocks.  Raises HostccError."""
+Check = Callable[[PathTable], PathTable]
+"""What of a table still holds, by a look at one port of each path.  Blocks.  Raises HostccError."""
 
 
 class PathTables:
@@ -30,14 +35,21 @@ class PathTables:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ask: Ask = lambda src, dst: PathTable(src, dst, ())
-        """To be set before anything is wanted."""
+        """To be set before anything is wanted; so is this."""
+        self.check: Check = lambda table: table
         self._clock = clock
         self._due: dict[Ends, float] = {}
         self._asked: dict[Ends, float] = {}
         """When the last probe began."""
-        self._doubted: dict[Ends, str] = {}
+        self._whole: dict[Ends, float] = {}
+        """When all paths are asked for next, doubts or not."""
+        self._doubted: dict[Ends, set[str]] = {}
+        self._unclear: dict[Ends, str] = {}
+        """Why the next probe is due early."""
         self._probes: dict[Ends, asyncio.Task[None]] = {}
         self.tables: dict[Ends, PathTable] = {}
+        self.known: dict[Ends, TargetPaths] = {}
+        """The same, with the links that were missed lately."""
         self.why: dict[Ends, str] = {}
         """Why no path is known between two ends."""
 
@@ -45,16 +57,21 @@ class PathTables:
         """Probe between these ends every `every_s` seconds, and forget all others."""
         now = self._clock()
         wanted = [one for one in sorted(ends) if all(one) and one[0] != one[1]][:MAX_ENDS]
-        for known in (self._due, self._asked, self._doubted, self.tables, self.why):
+        for known in self._all():
             for gone in known.keys() - set(wanted):
                 del known[gone]
         self._probes = {one: task for one, task in self._probes.items() if not task.done()}
         due = [one for one in wanted if self._due.get(one, 0.0) <= now and one not in self._probes]
         due.sort(key=lambda one: self._due.get(one, 0.0))
         for one in due[: MAX_CONCURRENT_PROBES - len(self._probes)]:
-            self._due[one] = now + every_s
-            self._asked[one] = now
-            self._probes[one] = asyncio.get_running_loop().create_task(self._find(one))
+            doubt = self._unclear.pop(one, "")
+            whole = doubt != STANDS or self._whole.get(one, 0.0) <= now
+            if whole:
+                self._whole[one] = now + every_s
+            self._due[one], self._asked[one] = self._whole[one], now
+            self._probes[one] = asyncio.get_running_loop().create_task(
+                self._find(one, doubtful=bool(doubt), whole=whole)
+            )
 
     def doubt(self, reasons: Mapping[Ends, str]) -> None:
         """Probe between these ends as soon as possible, because of what was seen there."""
@@ -62,8 +79,11 @@ class PathTables:
         for ends in reasons.keys() & self._due.keys():
             soon = max(now, self._asked.get(ends, now - DOUBT_S) + DOUBT_S)
             self._due[ends] = min(self._due[ends], soon)
-            if self._doubted.get(ends) != reasons[ends]:  # said once, as it may go on for long
-                self._doubted[ends] = reasons[ends]
+            if self._unclear.get(ends, STANDS) == STANDS:
+                self._unclear[ends] = reasons[ends]
+            told = self._doubted.setdefault(ends, set())
+            if reasons[ends] not in told:  # said once, as it may go on for long
+                told.add(reasons[ends])
                 log.info("paths in doubt", src=ends[0], dst=ends[1], reason=reasons[ends])
 
     def doubt_all(self, reason: str) -> None:
@@ -74,25 +94,47 @@ class PathTables:
         """Probe no more; a thread that probes ends by itself."""
         for task in self._probes.values():
             task.cancel()
-        self._probes, self._due, self._asked, self._doubted = {}, {}, {}, {}
-        self.tables, self.why = {}, {}
+        self._probes = {}
+        for known in self._all():
+            known.clear()
 
-    async def _find(self, ends: Ends) -> None:
+    def _all(self) -> tuple[dict[Ends, Any], ...]:
+        return (
+            self._due, self._asked, self._whole, self._doubted, self._unclear,
+            self.tables, self.known, self.why,
+        )  # fmt: skip
+
+    async def _find(self, ends: Ends, *, doubtful: bool, whole: bool) -> None:
+        # `whole`: search all paths, also where a look at the known ones finds nothing new.
+        found: PathTable | None = None
         try:
+            if doubtful and (table := self.tables.get(ends)) is not None:
+                # A few packets say which path is dead; all paths take long where there are many.
+                left = await asyncio.to_thread(self.check, table)
+                if left is table and not whole:
+                    return
+                self._take(ends, left)
             found = await asyncio.to_thread(self.ask, *ends)
             why = "" if found.paths else "the port does not choose the path, or nobody answers"
         except (HostccError, OSError) as error:
-            found, why = None, one_line(str(error))
+            why = one_line(str(error))
         except Exception as error:  # noqa: BLE001 - nobody waits for this to say so
             log.defect("looking for paths of queue pairs failed", error)
-            found, why = None, one_line(repr(error))
+            why = one_line(repr(error))
         if ends not in self._due:
             return  # nobody wants it any more
         if found is not None and found.paths:
-            self.tables[ends] = found
+            self._take(ends, found)
             self.why.pop(ends, None)
             return
         if self.why.get(ends) != why:
             log.failure("no paths", src=ends[0], dst=ends[1], reason=why)
         self.why[ends] = why
         self._due[ends] = min(self._due[ends], self._clock() + RETRY_S)
+
+    def _take(self, ends: Ends, table: PathTable) -> None:
+        if ends not in self._due or not table.paths:
+            return
+        known = self.known.setdefault(ends, TargetPaths(Target(*ends, UDP, ROCE_PORT)))
+        known.take(table, 1.0, self._clock(), "")
+        self.tables[ends] = table

@@ -20,20 +20,21 @@ from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.gossip import rdma_profiles
 from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.jobs import requests
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.rdma import path_source, queue_pair_records, shim_plan
 from hostcc.daemon.rdma.pacing import Sizes, pacing
-from hostcc.daemon.rdma.pairs import Pair
-from hostcc.daemon.rdma.path_doubts import PathDoubts
-from hostcc.daemon.rdma.path_tables import Ask, PathTables
-from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
+from hostcc.daemon.rdma.pairs import Pair, elephants
+from hostcc.daemon.rdma.path_tables import Ask, Check, PathTables
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, route_of, view
+from hostcc.daemon.rdma.route_failover import RouteFailover
 from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.rdma.shim_plan import ShimInputs
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
-from hostcc.measure.rdma_counters import read_ports, retransmissions
+from hostcc.measure.rdma_counters import packets, read_ports, retransmissions
 from hostcc.model import Change, ClusterView, Difference, Plan
 from hostcc.paths.link_events import LinkEvents
 from hostcc.verbs.plan_region import MAX_JOBS, PlanRegion, RdmaJob
@@ -46,6 +47,8 @@ MAX_PAIRS_SHOWN = 64
 SWEEP_S = 30.0
 """Between two removals of files of processes that are gone."""
 BYTES_PER_S_PER_MBIT = 125_000.0
+BACK = "as it had"
+"""Told of a destination whose queue pairs go back to the path that they had."""
 
 
 class PlanPublisher:
@@ -62,21 +65,23 @@ class PlanPublisher:
         ask: Callable[[PathsConfig], Ask],
         clock: Callable[[], float] = time.monotonic,
         link_events: Callable[[], LinkEvents] = LinkEvents,
+        check: Callable[[PathsConfig], Check] = lambda _: lambda table: table,
     ) -> None:
-        """`ask` makes what asks for paths, from the configuration as it is then."""
+        """`ask` makes what asks for paths, `check` what looks again at those that are known; both
+        from the configuration as it is then."""
         self._host, self._tracker = host, tracker
         self._profiles, self._plans = profiles, plans
-        self._make_ask = ask
+        self._make_ask, self._make_check = ask, check
         self._asked: PathsConfig | None = None
         """The configuration that paths are asked for by."""
         self._ways = PathTables(clock)
-        self._doubts = PathDoubts()
+        self._failover = RouteFailover(self._ways, clock)
         self._link_events = link_events
         self._events: LinkEvents | None = None
         self._clock = clock
         self._region: PlanRegion | None = None
         self._view: ClusterView | None = None
-        self._local: Plan | None = None
+        self._local: PlanResult | None = None
         self.shared = RdmaFlows()
         """Flows of queue pairs and their paths, which steering publishes."""
         self._published: dict[str, RdmaJob] = {}
@@ -124,17 +129,18 @@ class PlanPublisher:
         if self._tracker.look():
             self._profiles.rdma = queue_pair_records.rates_by_job(self._tracker.rates)
             self._iteration_bytes = self._sizes.take(self._tracker.senders)
-            self._doubt()
+            self._judge()
             self._find_ways()
+            self._act()  # what has failed does not wait for a plan
             await self._plan()
             self._sweep()
             self._warn()
-        self._publish_new()
+        self._act()
 
     def stop(self) -> None:
         """Close the shared memory: shims see that at once, and act no more."""
         self._ways.stop()
-        self._doubts = PathDoubts()
+        self._failover.end()
         if self._events is not None:
             self._events.close()
             self._events = None
@@ -168,7 +174,15 @@ class PlanPublisher:
         """Show the entries of jobs, and what they counted."""
         unknown = {f"{src} > {dst}": why for (src, dst), why in self._ways.why.items()}
         rows = [self._shown(name) for name in self._senders_of()]
-        return RdmaPlanPart(rdma=rows, unknown=unknown)
+        failover = self._failover
+        return RdmaPlanPart(
+            rdma=rows,
+            unknown=unknown,
+            prepared=failover.prepared,
+            ahead=len(failover.ahead),
+            moved=failover.moved,
+            fell_back=failover.fell_back,
+        )
 
     def joined(self) -> dict[str, str]:
         """Publish the entry of a job that starts; return what its environment needs."""
@@ -179,13 +193,15 @@ class PlanPublisher:
 
     # Deciding.
 
-    def _doubt(self) -> None:
-        """Have paths probed again at once of which completions or counters say that they may be
-        others, or dead."""
-        senders = self._tracker.senders
+    def _judge(self) -> None:
+        """Have paths probed again at once that may be dead or others, and leave those that are
+        worse than what queue pairs had."""
+        config, sysfs = self._host.config, self._tracker.sysfs
+        senders = elephants(self._tracker.senders, config.rdma.long_message_bytes)
         devices = {pair.device for one in senders for pair in one.pairs}
-        again = {one: retransmissions(one, self._tracker.sysfs) for one in devices}
-        self._ways.doubt(self._doubts.take(senders, again))
+        again = {one: retransmissions(one, sysfs) for one in devices}
+        counts = {one: packets(one, sysfs) for one in devices}
+        self._failover.look(senders, again, counts, self._routes, config.paths)
 
     def _find_ways(self) -> None:
         config, paths = self._host.config.rdma, self._host.config.paths
@@ -194,7 +210,8 @@ class PlanPublisher:
             return
         if paths != self._asked:
             self._ways.stop()
-            self._ways.ask, self._asked = self._make_ask(paths), paths
+            self._ways.ask, self._ways.check = self._make_ask(paths), self._make_check(paths)
+            self._asked = paths
         ends = {(way.source, way.destination) for way in self._tracker.rates}
         self._ways.want(ends, path_source.interval_s(paths, config.probe_s))
 
@@ -254,13 +271,18 @@ class PlanPublisher:
         ports: dict[QueuePairRoute, int] = {}
         for sender in self._tracker.senders:
             for pair in sender.pairs:
-                way = QueuePairRoute(sender.job, pair.device, pair.source, pair.destination)
+                way = route_of(sender.job, pair)
                 table = self._ways.tables.get((way.source, way.destination))
                 found.setdefault(way, set()).add(shim_plan.path_of(table, pair.port))
                 ports[way] = min(pair.port, ports.get(way, pair.port))
         return {way: (min(paths), ports[way]) for way, paths in found.items() if len(paths) == 1}
 
     # Publishing.
+
+    def _act(self) -> None:
+        made, member = self._plans.current("paths"), self._plans.member
+        self._failover.follow(made, member, self._local, self._tracker.rates)
+        self._publish_new()
 
     def _publish_new(self) -> None:
         engine, config = self._host.engine, self._host.config
@@ -279,9 +301,11 @@ class PlanPublisher:
             cluster=_combined(self._plans.plan("marks"), made.plan if made is not None else None),
             member=self._plans.member,
             stays=made.stays if made is not None else (),
-            local=self._local,
+            local=self._local.plan if self._local is not None else None,
             tables=self._ways.tables,
             ways=tuple(self._tracker.rates),
+            ahead=self._failover.ahead,
+            held=self._failover.held,
             dscp=config.rdma.dscp,
             gates=self._tracker.gates,
             pacing=pacing(senders, rates, params, sizes) if config.rdma.pace else {},
@@ -301,11 +325,20 @@ class PlanPublisher:
         gone = [f"{kinds.RDMA_JOB}:{name}" for name in self._published if name not in jobs]
         why = known.cluster.reason if known.cluster is not None else "this host's own plan"
         new = [one for name, one in jobs.items() if one != self._published.get(name)]
-        journal.begin(*(kinds.rdma_job(one.name, to_builtins(_told(one)), why) for one in new))
+        journal.begin(
+            *(
+                kinds.rdma_job(one.name, to_builtins(_told(one)), self._why(one.name) or why)
+                for one in new
+            )
+        )
         self._region.publish(list(jobs.values()))
         journal.undone(gone, "the job ended")
         self._published = jobs
         self._routes = shim_plan.routes(jobs.values(), known)
+
+    def _why(self, job: str) -> str:
+        """Why a job's entry is not as planned; empty: it is."""
+        return "; ".join(f"{to}: {why}" for to, why in sorted(self._failover.reasons(job).items()))
 
     def _sweep(self) -> None:
         """Remove files of processes that were killed."""
@@ -337,6 +370,7 @@ class PlanPublisher:
             failed=sum(pair.failed for pair in pairs),
             left_alone=sum(one.left_alone for one in those),
             largest=[self._row(pair) for pair in largest],
+            elsewhere=self._failover.reasons(name),
         )
 
     def _warn(self) -> None:
@@ -370,14 +404,15 @@ def planned(config: Config) -> list[Change]:
     return [kinds.rdma_plan(Path(config.rdma.plan))] if wanted else []
 
 
-def _planned(now: ClusterView, config: Any) -> Plan | None:
+def _planned(now: ClusterView, config: Any) -> PlanResult | None:
     """This host's own plan.  The scheduler is loaded when the first job sends by RDMA."""
     from hostcc.daemon.planning.planner import options
     from hostcc.schedule.plan import solve_for_agents
     from hostcc.schedule.plan_writer import write_plan
 
     try:
-        return write_plan(now.digest, solve_for_agents(now, options(config.plan)))
+        solution = solve_for_agents(now, options(config.plan))
+        return PlanResult(write_plan(now.digest, solution), solution, tables=now.tables)
     except HostccError as error:
         log.failure("no plan of this host's own", reason=str(error))
         return None
@@ -397,7 +432,8 @@ def _told(job: RdmaJob) -> ToldRdma:
     return ToldRdma(
         level=job.level,
         tclass=job.traffic_class,
-        ports="; ".join(f"{to}: {' '.join(map(str, ports))}" for to, ports in job.ports) or None,
+        ports="; ".join(f"{to}: {' '.join(map(str, ports)) or BACK}" for to, ports in job.ports)
+        or None,
         links=" ".join(f"{device or 'any'}:{link}" for device, link in job.gates) or None,
         rate=round(job.pacing.rate) if job.pacing is not None else None,
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hostcc.daemon.gossip.rdma_profiles import assumed, period_s
+from hostcc.daemon.rdma.pairs import Pair
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 
 UNKNOWN_BYTES_PER_S = 1.25e9
@@ -34,6 +35,11 @@ class QueuePairRoute:
     def flow(self) -> str:
         """Name of the flow in this host's own view."""
         return f"{self.job}/{self.source}>{self.destination}"
+
+
+def route_of(job: str, pair: Pair) -> QueuePairRoute:
+    """Return the route of a job's queue pair."""
+    return QueuePairRoute(job, pair.device, pair.source, pair.destination)
 
 
 def view(

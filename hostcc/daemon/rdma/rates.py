@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from hostcc.daemon.gossip.hysteresis import PublishedProfile, step
 from hostcc.daemon.rdma.pairs import Sender
-from hostcc.daemon.rdma.queue_pair_flows import LEAST_BYTES_PER_S, QueuePairRoute
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_BYTES_PER_S, QueuePairRoute, route_of
 from hostcc.model import JobProfile
 
 WINDOW_S = 30.0
@@ -39,7 +39,7 @@ class Rates:
         last: dict[tuple[QueuePairRoute, int, int], int] = {}
         for sender in senders:
             for pair in sender.pairs:
-                way = QueuePairRoute(sender.job, pair.device, pair.source, pair.destination)
+                way = route_of(sender.job, pair)
                 key = (way, sender.pid, pair.qpn)
                 last[key] = pair.bytes
                 sums[way] = sums.get(way, 0) + max(0, pair.bytes - self._last.get(key, pair.bytes))

@@ -31,7 +31,12 @@ class Rdma:
         """`records`: of telemetry, where paths are found by that."""
         self.tracker = SenderTracker(host, owners)
         self.publisher = PlanPublisher(
-            host, self.tracker, profiles, plans, lambda config: path_source.ask(config, records)
+            host,
+            self.tracker,
+            profiles,
+            plans,
+            lambda config: path_source.ask(config, records),
+            check=path_source.check,
         )
         self.turns = Turns(host, self.tracker)
         self.congestion = Congestion(host, self.tracker)

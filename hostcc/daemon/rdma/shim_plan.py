@@ -40,6 +40,10 @@ class ShimInputs:
     """This host's own plan, for jobs that are not in the other."""
     tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
     ways: Collection[QueuePairRoute] = ()
+    ahead: Mapping[QueuePairRoute, str] = field(default_factory=dict)
+    """Route -> path that takes the place of the planned one, which has failed."""
+    held: Collection[QueuePairRoute] = ()
+    """Routes that go back to the path that they had, whatever is planned."""
     dscp: Sequence[int] = ()
     """By level; empty: classes stay as they are."""
     gates: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
@@ -90,24 +94,28 @@ def routes(jobs: Iterable[RdmaJob], known: ShimInputs) -> dict[tuple[str, str], 
         (one.name, to): ShimRoute(path_of(tables.get((one.name, to)), ports[0]), ports)
         for one in jobs
         for to, ports in one.ports
+        if ports
     }
 
 
 def ports_of(job: str, known: ShimInputs, before: Before) -> dict[str, tuple[int, ...]]:
-    """Return destination -> source ports of the path to take: those before, if they lead there."""
+    """Return destination -> source ports of the path to take: those before, if they lead there;
+    none, if it is to be the path that the job's queue pairs had."""
     own = {one.flow: one.path for one in known.local.flows} if known.local is not None else {}
     agreed = known.cluster.flows if known.cluster is not None else ()
     paths = queue_pair_records.planned(
         ((one.flow, one.path) for one in agreed), known.member, known.ways
     )
     found: dict[str, tuple[int, ...]] = {}
+    found |= {way.destination: () for way in known.held if way.job == job}
     for way in sorted(known.ways):
         table = known.tables.get((way.source, way.destination))
-        wanted = paths.get(way) or own.get(way.flow)
+        wanted = known.ahead.get(way) or paths.get(way) or own.get(way.flow)
         if way.job != job or table is None or not wanted or way.destination in found:
             continue
         last = before.get((job, way.destination), ShimRoute("", ()))
-        if way in paths and queue_pair_records.named(known.member, way) in known.stays:
+        named = queue_pair_records.named(known.member, way)
+        if way in paths and way not in known.ahead and named in known.stays:
             wanted = _moved_since(table, last) or wanted
         path = next((path for path in table.paths if path.id == wanted), None)
         if path is not None and path.ports:

@@ -223,6 +223,7 @@ def status() -> Status:
             {"name": "marks", "state": "running", "reason": None, "over_quota": 6},
             {"name": "steering", "state": "running", "reason": None, **steering,
              "strays": {"resets": 1, "syns": 2, "over": 3}},
+            {"name": "rdma-plan", "state": "running", "reason": None, "moved": 7, "fell_back": 8},
         ],
     }  # fmt: skip
     return msgspec.convert(found, Status)

@@ -14,6 +14,7 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.rdma import path_source
 from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.errors import HostccError, InputError
+from hostcc.model import Path as Way
 from hostcc.model import PathTable
 from hostcc.verbs.ports import FIRST, LAST
 
@@ -101,3 +102,14 @@ def test_telemetry() -> None:
     config = msgspec.convert({"source": "telemetry"}, PathsConfig)
     assert path_source.interval_s(config, 60.0) == path_source.TELEMETRY_S
     assert path_source.interval_s(PathsConfig(), 60.0) == 60.0
+
+
+def test_what_a_look_at_one_port_of_each_path_leaves() -> None:
+    table = PathTable(HERE, THERE, tuple(
+        Way(name, (f"{HERE}>", f">{name}", f">{THERE}"), (50000 + at,))
+        for at, name in enumerate(("one", "two"))
+    ))  # fmt: skip
+    assert [path.id for path in path_source.left(table, {"two"}).paths] == ["two"]
+    assert path_source.left(table, {"one", "two", "new"}) is table
+    assert path_source.left(table, ()) is table  # nobody answers: that tells nothing
+    assert path_source.check(PathsConfig(source="static"))(table) is table

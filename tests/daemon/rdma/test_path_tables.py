@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
-from hostcc.daemon.rdma.path_tables import DOUBT_S, MAX_CONCURRENT_PROBES, RETRY_S, Ends, PathTables
+from hostcc.daemon.rdma.pairs import Ends
+from hostcc.daemon.rdma.path_doubts import AGAIN, STANDS
+from hostcc.daemon.rdma.path_tables import DOUBT_S, MAX_CONCURRENT_PROBES, RETRY_S, PathTables
 from hostcc.errors import HostccError
 from hostcc.model import Path, PathTable
 
@@ -114,5 +117,77 @@ def test_doubts_are_looked_into_soon_and_not_too_often() -> None:
         ways.want(both, EVERY_S)
         await settle(ways)
         assert [network.asked.count(dst) for _, dst in sorted(both)] == [asked[0] + 1, 2]
+
+    asyncio.run(scene())
+
+
+class Checked:
+    """Two paths, of which the second may be dead; the first look is let wait for."""
+
+    def __init__(self) -> None:
+        self.looks, self.searches, self.dead = 0, 0, False
+        self.ready, self.searching = threading.Event(), threading.Event()
+        self.ready.set()
+
+    def check(self, table: PathTable) -> PathTable:
+        self.looks += 1
+        return replace(table, paths=table.paths[:1]) if self.dead else table
+
+    def __call__(self, src: str, dst: str) -> PathTable:
+        self.searches += 1
+        self.searching.set()
+        assert self.ready.wait(30)
+        paths = [Path(name, (f"{src}>", f">{name}", f">{dst}"), (port,))
+                 for name, port in (("p", 50000), ("q", 50001))]  # fmt: skip
+        return PathTable(src, dst, tuple(paths[:1] if self.dead else paths))
+
+
+def test_a_doubt_is_looked_into_before_all_paths_are() -> None:
+    """What a few packets say counts while a search for all paths is under way."""
+    network, now = Checked(), [100.0]
+    ways = PathTables(lambda: now[0])
+    ways.ask, ways.check = network, network.check
+    (one,) = ends(1)
+
+    async def scene() -> None:
+        ways.want({one}, EVERY_S)
+        await settle(ways)
+        assert not ways.known[one].gone
+        network.dead = True
+        network.ready.clear()
+        network.searching.clear()
+        now[0] += DOUBT_S
+        ways.doubt({one: AGAIN})
+        ways.want({one}, EVERY_S)
+        await asyncio.to_thread(network.searching.wait, 30)
+        assert [path.id for path in ways.tables[one].paths] == ["p"]
+        assert ways.known[one].gone == {">q": now[0]}
+        network.ready.set()
+        await settle(ways)
+
+    asyncio.run(scene())
+
+
+def test_what_stands_still_costs_no_search_while_its_paths_work() -> None:
+    network, now = Checked(), [100.0]
+    ways = PathTables(lambda: now[0])
+    ways.ask, ways.check = network, network.check
+    (one,) = ends(1)
+
+    async def scene() -> None:
+        for second in range(int(2 * EVERY_S) + 1):
+            now[0] = 100.0 + second
+            ways.doubt({one: STANDS})
+            ways.want({one}, EVERY_S)
+            await settle(ways)
+        assert network.searches == 3  # as without doubts
+        assert network.looks >= 20
+        network.dead = True
+        now[0] += DOUBT_S
+        ways.doubt({one: STANDS})
+        ways.want({one}, EVERY_S)
+        await settle(ways)
+        assert network.searches == 4
+        assert [path.id for path in ways.tables[one].paths] == ["p"]
 
     asyncio.run(scene())

@@ -6,7 +6,9 @@ import asyncio
 import ctypes
 import os
 import random
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,13 +44,23 @@ class Network:
     def __init__(self) -> None:
         self.ways = ["left"]
         self.asked = 0
+        self.dead: set[str] = set()
+        """Paths that a look at one port of each misses."""
+        self.ready = threading.Event()
+        """Until it is set searches for all paths do not end."""
+        self.ready.set()
 
     def __call__(self, src: str, dst: str) -> PathTable:
         self.asked += 1
+        assert self.ready.wait(60)
         ports = {one: PORTS[one] if len(self.ways) == 2 else (50000, 50001, 50002, 50003)
                  for one in self.ways}  # fmt: skip
         paths = [Way(one, (f"{src}>", LINKS[one], f">{dst}"), ports[one]) for one in self.ways]
         return PathTable(src, dst, tuple(paths))
+
+    def check(self, table: PathTable) -> PathTable:
+        paths = tuple(path for path in table.paths if path.id not in self.dead)
+        return replace(table, paths=paths) if self.dead else table
 
 
 class Links:
@@ -94,28 +106,42 @@ class Stage:
         self.sending: dict[str, tuple[Process, int]] = {}
         """Job -> its process, and bytes per second."""
         self.sent: dict[str, int] = {}
+        self.message_s = 0.001
+        """That each of ten messages a second takes."""
         world = self.world
         self.part = PlanPublisher(
             world.host, world.tracker, self.profiles, self.plans,
             lambda _: self.network, lambda: world.now, lambda: self.links,
+            lambda _: self.network.check,
         )  # fmt: skip
 
     def run(self, seconds: int) -> None:
         """Ticks, with processes that send so many bytes a second."""
 
-        async def scene() -> None:
-            for _ in range(seconds):
-                self.world.now += 1.0
-                for job, (process, rate) in self.sending.items():
-                    told = self.told().jobs.get(job)
-                    port = told.path[0].ports[0] if told is not None and told.paths else 0
-                    self.sent[job] = self.sent.get(job, 0) + rate
-                    process.count(self.sent[job], port)
-                await self.part.tick()
-                await asyncio.sleep(0.02)  # the look in its thread
-                await self.part.tick()
+        asyncio.run(self.seconds(seconds))
 
-        asyncio.run(scene())
+    async def seconds(self, seconds: int) -> None:
+        """The same."""
+        for _ in range(seconds):
+            self.world.now += 1.0
+            for job, (process, rate) in self.sending.items():
+                told = self.told().jobs.get(job)
+                port = told.path[0].ports[0] if told is not None and told.paths else 0
+                self.sent[job] = self.sent.get(job, 0) + rate
+                process.completed += 10
+                process.busy_s += 10 * self.message_s
+                process.count(self.sent[job], port)
+            await self.part.tick()
+            await asyncio.sleep(0.02)  # the look in its thread
+            await self.part.tick()
+
+    async def until(self, good: Callable[[], bool]) -> None:
+        """Seconds go by until that is so."""
+        for _ in range(1000):
+            if good():
+                return
+            await self.seconds(1)
+        raise AssertionError("not after 1000 seconds")
 
     def told(self) -> Told:
         return Told(Path(self.world.host.config.rdma.plan))

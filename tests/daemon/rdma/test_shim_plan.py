@@ -113,3 +113,19 @@ def test_many_ports_are_spread() -> None:
 def test_the_path_of_a_port() -> None:
     assert shim_plan.path_of(TABLE, 50001) == "right"
     assert shim_plan.path_of(TABLE, 0) == shim_plan.path_of(None, 50001) == ""
+
+
+def test_a_path_that_has_failed_is_left_before_a_plan_says_so() -> None:
+    name = f"me/{queue_pair_records.flow_id(way('a'))}"
+    plan = the_clusters({"a": 3}, {"a": "left"})
+    known = replace(KNOWN, cluster=plan, member="me", stays={name}, ahead={way("a"): "right"})
+    assert ports(known, ShimRoute("left", (50000,))) == (50001, 50003)
+
+
+def test_what_is_held_goes_back_whatever_is_planned() -> None:
+    known = replace(
+        KNOWN, local=a_plan({"a": 3}, {"a": "left"}), ahead={way("a"): "right"}, held={way("a")}
+    )
+    (one,) = shim_plan.jobs(["a"], known, {("a", DST): ShimRoute("left", (50000,))})
+    assert one.ports == ((DST, ()),)
+    assert shim_plan.routes([one], known) == {}

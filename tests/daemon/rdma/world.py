@@ -85,6 +85,7 @@ class Process:
     def __init__(self, path: Path, job: str, device: str) -> None:
         self._path = path
         self.errors = 0
+        self.completed, self.busy_s, self.open_at = 0, 0.0, 0.0
         self._counts = plan_region.CountsEntry(
             magic=plan_region.MAGIC, version=plan_region.VERSION, name=job.encode()
         )
@@ -104,7 +105,8 @@ class Process:
     ) -> None:
         pair = self._counts.qp[7]
         pair.bytes, pair.port, pair.traffic_class, pair.longest = sent, port, traffic_class, longest
-        pair.errors = self.errors
+        pair.errors, pair.completed = self.errors, self.completed
+        pair.busy_ns, pair.open_ns = round(self.busy_s * 1e9), round(self.open_at * 1e9)
         self._counts.iterations, self._counts.iteration = iterations, now
         self._path.write_bytes(bytes(self._counts))
 
