@@ -1,6 +1,7 @@
 """In the guest: hostcc's agent and two jobs that know nothing of it, by `hostcc run --rdma`.
 
-Both jobs are on the only path there is; then the second path comes up.  Prints one JSON object.
+Both jobs are on the only path there is; then the second path comes up, and the first one dies
+without a router noticing.  Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -90,9 +91,13 @@ def start(job: str, port: int) -> list[subprocess.Popen[str]]:
 
 def told() -> dict[str, Any]:
     """Job -> what status says of it."""
+    return {row["job"]: row for row in part().get("rdma", [])}
+
+
+def part() -> dict[str, Any]:
+    """What status says of RDMA."""
     rows = ask(SOCKET, "status", PATIENCE_S)["parts"]
-    part = next(row for row in rows if row["name"] == "rdma-plan")
-    return {row["job"]: row for row in part.get("rdma", [])}
+    return next(row for row in rows if row["name"] == "rdma-plan")
 
 
 def sent() -> dict[str, int]:
@@ -144,10 +149,15 @@ def main() -> None:
         roce_fabric.run(f"ip -n {router} route replace {net}")  # fmt: skip
     report["after"] = settled(capture, {"p0", "p1"})
     report["told"] = [told_before, told()]
+    died = time.monotonic()
+    roce_fabric.run("ip -n f2 link set p0 down")  # its neighbour f1 goes on sending there
+    report["after_failure"] = settled(capture, {"p1"})
+    report["failure_s"] = time.monotonic() - died
+    report["part"] = part()
     report["verify"] = ask(SOCKET, "verify", PATIENCE_S)["differences"]
     first.kill()
     first.wait()
-    report["after_death"] = settled(capture, {"p0", "p1"})  # they go on where they are
+    report["after_death"] = settled(capture, {"p1"})  # they go on where they are
     STOP.touch()
     outputs = [run.communicate(timeout=120)[0] for run in runs]
     report["status"] = [run.returncode for run in runs]

@@ -14,7 +14,8 @@ __all__ = ["pytestmark"]
 
 
 def test_the_agent_moves_one_of_two_jobs_live() -> None:
-    """Both are on the one path there is; when another comes up, one goes there."""
+    """Both are on the one path there is; when another comes up, one goes there.  Then the path of
+    the other dies, which it leaves without a completion that fails."""
     build(SHIM)
     output = finished([sys.executable, "-m", "tests.vm.agent_guest"])
     report = json.loads(output.partition("REPORT ")[2].splitlines()[0])
@@ -30,6 +31,9 @@ def test_the_agent_moves_one_of_two_jobs_live() -> None:
         assert row["failed"] == 0, report
         assert row["told"]["class"] in before, (job, report)
     assert sum(row["moves"] for row in report["told"][1].values()) > 0
+    assert {path for path, _, _ in report["after_failure"]} == {"p1"}, report
+    assert {cls for _, _, cls in report["after_failure"]} == set(before), report
+    print("left the dead path in", report["failure_s"], "s of the guest;", report["part"])
     assert report["verify"] == []
     assert report["status"] == [0] * 4, report
     assert report["good"] == [True] * 4, report
