@@ -14,6 +14,7 @@ from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, route_of
 from hostcc.daemon.rdma.queue_pair_records import ROCE, flow_id, named
 from hostcc.daemon.rdma.route_health import Packets, RouteHealth
 from hostcc.daemon.steering.failed_links import all_links, failed_links
+from hostcc.daemon.steering.failover_moves import answer
 from hostcc.daemon.steering.failover_task import FailoverTask
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.log import get_logger
@@ -34,11 +35,15 @@ class RouteFailover:
         self._doubts, self._health = PathDoubts(), RouteHealth()
         self._agreed, self._own = FailoverTask(), FailoverTask()
         self._made: PlanResult | None = None
+        self._local: PlanResult | None = None
         self._member = ""
         self._routes: Collection[QueuePairRoute] = ()
         self._planned: frozenset[str] = frozenset()
         """Names of flows in the hosts' plan."""
-        self._stalled: tuple[tuple[TargetPaths | None, str], ...] = ()
+        self._stalled: dict[str, list[tuple[TargetPaths | None, str]]] = {}
+        """Job -> paths on which queue pairs of it stand still."""
+        self._left: dict[QueuePairRoute, str] = {}
+        """Of `ahead`, those because of that; until the next plan."""
         self._moves: dict[tuple[int, int], int] = {}
         """(Process, queue pair) -> its live changes."""
         self.ahead: Mapping[QueuePairRoute, str] = {}
@@ -78,11 +83,11 @@ class RouteFailover:
                 routes.setdefault(route_of(sender.job, pair), []).append((sender.pid, pair))
         self._count(senders)
         doubts = self._doubts.take(senders, again, now)
-        self._stalled = tuple(
-            (self._ways.known.get(pair.ends), self._path_of(pair))
-            for route in sorted(doubts.stalled)
-            for _, pair in routes[route]
-        )
+        self._stalled = {}
+        for route in sorted(doubts.stalled):
+            paths = [(self._ways.known.get(pair.ends), self._path_of(pair))
+                     for _, pair in routes[route]]  # fmt: skip
+            self._stalled.setdefault(route.job, []).extend(paths)
 
         self._see()
 
@@ -111,8 +116,8 @@ class RouteFailover:
         """
         self._agreed.follow(made, f"{member}/", f"{ROCE}-")
         self._own.follow(local, "")
-        if made is not self._made:
-            self._made = made
+        if made is not self._made or local is not self._local:
+            self._made, self._local, self._left = made, local, {}
             flows = made.plan.flows if made is not None else ()
             self._planned = frozenset(one.flow for one in flows)
         self._member, self._routes = member, routes
@@ -129,21 +134,35 @@ class RouteFailover:
         self._agreed.end()
         self._own.end()
         self._doubts, self._health = PathDoubts(), RouteHealth()
-        self._made, self._planned, self._stalled, self._moves = None, frozenset(), (), {}
-        self.ahead = {}
+        self._made = self._local = None
+        self._planned, self._stalled, self._left = frozenset(), {}, {}
+        self._moves, self._routes, self.ahead = {}, (), {}
 
     def _see(self) -> None:
         # What has failed, and who has another path prepared for that.
         known = self._ways.known.values()
-        dead, seen = failed_links(known, self._stalled, self._clock()), all_links(known)
-        agreed, own = self._agreed.paths(dead, seen), self._own.paths(dead, seen)
+        now, seen = self._clock(), all_links(known)
+        dead = failed_links(known, (), now)
+        found = self._routes_of(self._agreed.paths(dead, seen), self._own.paths(dead, seen))
+        for job, stalled in self._stalled.items():
+            # Counters are the job's word, which moves no queue pairs of others.
+            links = failed_links(known, stalled, now)
+            answers = (answer(one.prepared, links, seen) for one in (self._agreed, self._own))
+            moves = self._routes_of(*answers)
+            self._left |= {route: path for route, path in moves.items() if route.job == job}
+        self.ahead = {**found, **self._left}
+
+    def _routes_of(
+        self, agreed: Mapping[str, str], own: Mapping[str, str]
+    ) -> dict[QueuePairRoute, str]:
+        # Moves by names of flows in the hosts' plan and in this host's own.
         found = {}
         for route in self._routes:
             is_planned = named(self._member, route) in self._planned
             path = agreed.get(flow_id(route)) if is_planned else own.get(route.flow)
             if path:
                 found[route] = path
-        self.ahead = found
+        return found
 
     def _path_of(self, pair: Pair) -> str:
         return shim_plan.path_of(self._ways.tables.get(pair.ends), pair.port)

@@ -39,6 +39,8 @@ def prepare(
     view, which say in what order links follow each other.
     """
     mine = np.array([flow.startswith(own + kind) for flow in problem.flow_ids], np.bool_)
+    if not mine.any():
+        return {}
     base = fabrics.from_problem(problem).table
     demand = fabrics.integer_demands(problem.flow_bytes)
     choice = routing - problem.table_start[problem.flow_table]

@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
+from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.planning.agreement_status import PlanResult
-from hostcc.daemon.rdma.route_failover import AHEAD
-from hostcc.model import ClusterView, JobProfile
+from hostcc.daemon.rdma.pairs import Pair, Sender
+from hostcc.daemon.rdma.path_tables import PathTables
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
+from hostcc.daemon.rdma.route_failover import AHEAD, RouteFailover
+from hostcc.daemon.steering.path_discovery import TargetPaths
+from hostcc.model import ClusterView, JobProfile, PathTable
+from hostcc.model import Path as Way
+from hostcc.paths.packets import UDP, Target
 from hostcc.schedule.plan import Options, solve_for_agents
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.verbs import plan_region as shared
 from tests.daemon.rdma.test_plan_publisher import PORTS, Stage, stage, two_jobs
-from tests.daemon.rdma.world import RATE, THERE
+from tests.daemon.rdma.world import HERE, RATE, THERE
 
 __all__ = ["stage"]
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -114,3 +121,35 @@ def test_a_path_worse_than_what_the_job_had_is_left_for_a_time(stage: Stage) -> 
 
     asyncio.run(scene())
     stage.part.stop()
+
+
+def test_a_job_that_stands_still_moves_no_other() -> None:
+    """Its counters are its own word; a look of the agent's own moves all that are cut off."""
+    now = [10.0]
+    ways = PathTables(lambda: now[0])
+    paths = [Way(name, (f"{HERE}>", f">{name}", f">{THERE}"), (port,))
+             for name, port in (("left", 50000), ("right", 50001))]  # fmt: skip
+    both = PathTable(HERE, THERE, tuple(paths))
+    ways.tables[HERE, THERE] = both
+    known = ways.known[HERE, THERE] = TargetPaths(Target(HERE, THERE, UDP))
+    known.take(both, 1.0, now[0], "")
+    failover = RouteFailover(ways, lambda: now[0])
+    routes = [QueuePairRoute(job, "mlx5_0", HERE, THERE) for job in ("a", "b")]
+    failover.follow(None, "", None, routes)
+    failover._own.prepared = {frozenset({">left"}): {one.flow: "right" for one in routes}}
+
+    def look(again: int) -> None:
+        senders = [
+            Sender(one.job, at, 0, 0, (Pair(7, one.device, 1, HERE, THERE, 50000, 0, 1, 0, 0,
+                                            open_at=9.5 if one.job == "a" else 0.0),))
+            for at, one in enumerate(routes)
+        ]  # fmt: skip
+        failover.look(senders, {"mlx5_0": again}, {}, {}, PathsConfig())
+
+    look(1)
+    now[0] = 11.0
+    look(2)
+    assert failover.ahead == {routes[0]: "right"}
+    known.take(replace(both, paths=both.paths[1:]), 1.0, now[0], "")
+    failover.follow(None, "", None, routes)
+    assert failover.ahead == dict.fromkeys(routes, "right")
