@@ -33,10 +33,14 @@ def crux_priority(problem: Problem, routing: Ints) -> Floats:
     """Return P = k I (J,) in FLOP/s (Crux, section 4.2); the reference is the job with the most
     traffic."""
     times = communication_time(problem, routing)
+    return np.asarray(crux_correction(problem, times) * intensity(problem.work, times))
+
+
+def crux_correction(problem: Problem, times: Floats) -> Floats:
+    """Return k (J,), a pure number; `times` (J,): t in seconds."""
     traffic: Floats = np.zeros(problem.job_count)
     np.add.at(traffic, problem.flow_job, problem.flow_bytes)
-    k = correction(problem.compute, problem.comm_start, times, reference_job(traffic))
-    return np.asarray(k * intensity(problem.work, times))
+    return correction(problem.compute, problem.comm_start, times, reference_job(traffic))
 
 
 def crux(problem: Problem, routing: Ints) -> Ints:

@@ -12,7 +12,7 @@ from hostcc.schedule import baseline_orders, order
 from hostcc.schedule.intensity import Crossings, communication_time, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, pairs
 from hostcc.schedule.pair_loss import IsolatedTimes
-from hostcc.schedule.paths import baselines, crux, link_balance, pair_search
+from hostcc.schedule.paths import baselines, crux, link_balance, pair_search, throughput
 from hostcc.schedule.paths.fabric import from_problem
 from hostcc.schedule.problem import Floats, Ints, Problem
 
@@ -58,17 +58,16 @@ def isolated_times(problem: Problem, routing: Ints) -> IsolatedTimes:
     return IsolatedTimes(problem.compute, problem.comm_start, communication_time(problem, routing))
 
 
-def overloaded(problem: Problem, found: Crossings, jobs: IsolatedTimes) -> bool:
-    """Return whether contended links are offered far more than they can carry."""
+def mean_load(problem: Problem, found: Crossings, jobs: IsolatedTimes) -> float:
+    """Return the mean over jobs of the busiest link that each crosses, seconds of traffic per
+    second."""
     job, link = found.job, found.link
-    if not len(job):
-        return False
     duty = found.seconds / np.maximum(jobs.period[job], 1e-9)
     load = np.bincount(link, duty, problem.link_count)
     worst = np.zeros(problem.job_count)
     np.maximum.at(worst, job, load[link])
     busy = worst[worst > 0]  # none, where all that is sent rounds to nothing
-    return bool(len(busy) and busy.mean() > order.MAX_MEAN_LOAD)
+    return float(busy.mean()) if len(busy) else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,18 +89,27 @@ def by_losses(
     met: Pairs,
     followed: order.KnownLosses | None = None,
 ) -> OrderResult:
-    """Return the order of least predicted loss (order.py); under overload, that by intensity.
+    """Return the order of least predicted loss (order.py).
 
-    `followed`: losses that are known from an earlier view.
+    On busy links the search starts from Crux's order, and that stays unless the other one is
+    predicted to serve more work. `followed`: losses that are known from an earlier view.
     """
     jobs = IsolatedTimes(problem.compute, problem.comm_start, found.times(problem.job_count))
-    start = baseline_orders.ranks(intensity(worth, jobs.comm))
-    if overloaded(problem, found, jobs):
-        how = "order: by intensity, links are offered far more than they carry"
-        return OrderResult(start, how)
+    value = intensity(worth, jobs.comm)
+    busy = mean_load(problem, found, jobs) > order.LIGHT_MEAN_LOAD
+    if busy and problem.job_count <= order.MAX_CORRECTED_JOBS:
+        value *= baseline_orders.crux_correction(problem, jobs.comm)
+    start = baseline_orders.ranks(value)
     lost = order.losses(jobs, met, followed)
     per_second = worth / np.maximum(jobs.period, 1e-9)
     rank = order.best(problem.job_count, lost, per_second, start)
+    if busy:
+        waiting = found.contended(problem.job_count)
+        least, most = (
+            throughput.under_order(jobs, per_second, waiting, lost, one) for one in (start, rank)
+        )
+        if most <= least * (1 + order.MIN_GAIN):
+            return OrderResult(start, "order: Crux's, no other is predicted to gain", lost)
     return OrderResult(rank, "order: least predicted loss", lost)
 
 

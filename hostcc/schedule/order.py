@@ -15,9 +15,10 @@ from itertools import permutations
 import numpy as np
 
 from hostcc.schedule.insertion import MIN_RELATIVE_GAIN, InsertionSearch
+from hostcc.schedule.intensity import full
 from hostcc.schedule.job_pairs import Pairs
 from hostcc.schedule.pair_loss import START_PHASES, IsolatedTimes, estimate, slowdown
-from hostcc.schedule.problem import Floats, Ints
+from hostcc.schedule.problem import TINY_S, Floats, Ints
 
 MAX_ENUMERATED_JOBS = 6
 """Jobs up to which every order is tried."""
@@ -26,9 +27,14 @@ MAX_LOSSES_ALL_PHASES = 4000
 FEW_PHASES = 4
 MAX_EXACT_LOSSES = 20_000
 """Losses (two for each pair that meets) that are computed exactly, not estimated."""
-MAX_MEAN_LOAD = 1.0
+LIGHT_MEAN_LOAD = 0.7
 """Mean load of the links that a job crosses, in seconds of traffic per second, above which the
-pairwise model cannot tell orders apart. There the order by intensity stays."""
+order found has to be better than Crux's in a prediction that knows what links carry."""
+MIN_GAIN = 0.01
+"""Predicted gain over Crux's order (a fraction) from which on another one is taken: differences of
+predictions are wrong by about as much."""
+MAX_CORRECTED_JOBS = 1500
+"""Jobs up to which Crux's correction is computed; of more, intensity stands for its order."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +64,17 @@ class Losses:
 def losses(jobs: IsolatedTimes, found: Pairs, known: KnownLosses | None = None) -> Losses:
     """Return the losses of the pairs that meet.
 
-    Of very many, the greatest are computed exactly and the others estimated; `known` values are
-    reused.
+    Jobs that leave room for each other on all links that they share lose nothing, even if others
+    fill these links. Of very many losses the greatest are computed exactly and the others
+    estimated; `known` values are reused.
     """
     half = len(found.one)
+    comm = np.maximum(jobs.comm, TINY_S)
+    collide = full(found.one_seconds / comm[found.one] + found.other_seconds / comm[found.other])
     if 2 * half <= MAX_EXACT_LOSSES:
         phases = START_PHASES if 2 * half <= MAX_LOSSES_ALL_PHASES else FEW_PHASES
         loss = slowdown(jobs, *_sides(found, np.arange(2 * half)), phases)
-        return Losses(found.one, found.other, loss[:half], loss[half:])
+        return Losses(found.one, found.other, loss[:half] * collide, loss[half:] * collide)
     if known is None:
         known = KnownLosses(np.full(2 * half, np.nan), np.full(2 * half, np.nan))
     rough, exact = known.rough.copy(), known.exact.copy()
@@ -78,7 +87,8 @@ def losses(jobs: IsolatedTimes, found: Pairs, known: KnownLosses | None = None) 
     exact[new] = slowdown(jobs, *_sides(found, new), FEW_PHASES)
     loss = rough.copy()
     loss[most] = exact[most]
-    return Losses(found.one, found.other, loss[:half], loss[half:], KnownLosses(rough, exact))
+    followed = KnownLosses(rough, exact)
+    return Losses(found.one, found.other, loss[:half] * collide, loss[half:] * collide, followed)
 
 
 def _sides(found: Pairs, which: Ints) -> tuple[Ints, Ints, Floats, Floats]:

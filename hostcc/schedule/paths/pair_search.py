@@ -4,7 +4,8 @@ Few choices: all routings are tried with pair losses computed once; the best are
 their actual losses. Many: starting from Crux's paths, flows of the pairs that lose most move to
 where they lose less, in rounds. A round judges all of them together, and makes only moves whose
 links no other move of the round touches. Under heavy overload the pairwise model cannot tell
-routings apart, so a round counts only if the predicted throughput rises (throughput.py).
+routings apart, so a round counts only if the predicted throughput rises (throughput.py). The result
+counts only if jobs cross no fuller links than on Crux's paths.
 """
 
 from __future__ import annotations
@@ -64,7 +65,13 @@ def choose(
     ):
         return _enumerate(problem, reference, start, options)
     toll = MIN_GAIN_FRACTION * float(reference.worth.sum())
-    return improve(problem, reference, start, toll, most)
+    found = improve(problem, reference, start, toll, most)
+    # On fuller links jobs lose more than predicted.
+    return found if _load(problem, found) <= _load(problem, start) else start
+
+
+def _load(problem: Problem, routing: Ints) -> float:
+    return moves.mean_peak_load(problem, moves.occupancy(problem, None, routing))
 
 
 def _enumerate(problem: Problem, reference: IsolatedJobs, start: Ints, options: Ints) -> Ints:
