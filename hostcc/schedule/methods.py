@@ -12,7 +12,7 @@ from hostcc.schedule import baseline_orders, order
 from hostcc.schedule.intensity import Crossings, communication_time, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, pairs
 from hostcc.schedule.pair_loss import IsolatedTimes
-from hostcc.schedule.paths import baselines, crux, link_balance, pair_search, throughput
+from hostcc.schedule.paths import baselines, crux, link_balance, moves, pair_search, throughput
 from hostcc.schedule.paths.fabric import from_problem
 from hostcc.schedule.problem import Floats, Ints, Problem
 
@@ -96,7 +96,7 @@ def by_losses(
     """
     jobs = IsolatedTimes(problem.compute, problem.comm_start, found.times(problem.job_count))
     value = intensity(worth, jobs.comm)
-    busy = mean_load(problem, found, jobs) > order.LIGHT_MEAN_LOAD
+    busy = mean_load(problem, found, jobs) > moves.LIGHT_LOAD
     if busy and problem.job_count <= order.MAX_CORRECTED_JOBS:
         value *= baseline_orders.crux_correction(problem, jobs.comm)
     start = baseline_orders.ranks(value)

@@ -27,9 +27,6 @@ MAX_LOSSES_ALL_PHASES = 4000
 FEW_PHASES = 4
 MAX_EXACT_LOSSES = 20_000
 """Losses (two for each pair that meets) that are computed exactly, not estimated."""
-LIGHT_MEAN_LOAD = 0.7
-"""Mean load of the links that a job crosses, in seconds of traffic per second, above which the
-order found has to be better than Crux's in a prediction that knows what links carry."""
 MIN_GAIN = 0.01
 """Predicted gain over Crux's order (a fraction) from which on another one is taken: differences of
 predictions are wrong by about as much."""

@@ -56,6 +56,15 @@ def test_pairs_and_graph() -> None:
     ]
 
 
+@pytest.mark.parametrize(("share", "lose"), [(0.5, False), (0.6, True)])
+def test_jobs_that_leave_each_other_room_lose_nothing(share: float, lose: bool) -> None:
+    """Two of the jobs use up to a whole link for all of their traffic; all three overfill it."""
+    jobs = IsolatedTimes(np.full(3, 0.1), np.full(3, 0.1), np.array([1.0, 1.1, 1.2]))
+    found = losses(jobs, pairs_on_links(np.arange(3), np.zeros(3, np.int64), share * jobs.comm, 3))
+    assert len(found.one) == 3
+    assert (found.other_below > 0).tolist() == (found.one_below > 0).tolist() == [lose] * 3
+
+
 def test_ten_thousand_on_one_link_are_few_pairs() -> None:
     count = 10_000
     found = pairs_on_links(np.arange(count), np.zeros(count, np.int64), np.ones(count), count)

@@ -20,6 +20,8 @@ from hostcc.schedule.problem import TINY_S, Problem
 
 MAX_TRIED_PATHS = 6
 """Paths that a flow is tried on, the least loaded ones."""
+LIGHT_LOAD = 0.7
+"""Mean peak load up to which predictions hold. On fuller links jobs lose more than predicted."""
 ROUGH_AT_ONCE = 1024
 """Moves whose losses are estimated together: each takes some kilobytes for that."""
 

@@ -4,8 +4,8 @@ Few choices: all routings are tried with pair losses computed once; the best are
 their actual losses. Many: starting from Crux's paths, flows of the pairs that lose most move to
 where they lose less, in rounds. A round judges all of them together, and makes only moves whose
 links no other move of the round touches. Under heavy overload the pairwise model cannot tell
-routings apart, so a round counts only if the predicted throughput rises (throughput.py). The result
-counts only if jobs cross no fuller links than on Crux's paths.
+routings apart, so a round counts only if the predicted throughput rises (throughput.py). Beyond a
+light load the result counts only if links are no fuller than on Crux's paths.
 """
 
 from __future__ import annotations
@@ -66,12 +66,23 @@ def choose(
         return _enumerate(problem, reference, start, options)
     toll = MIN_GAIN_FRACTION * float(reference.worth.sum())
     found = improve(problem, reference, start, toll, most)
-    # On fuller links jobs lose more than predicted.
-    return found if _load(problem, found) <= _load(problem, start) else start
+    return start if _fuller(problem, reference, found, start) else found
 
 
-def _load(problem: Problem, routing: Ints) -> float:
-    return moves.mean_peak_load(problem, moves.occupancy(problem, None, routing))
+def _fuller(problem: Problem, reference: IsolatedJobs, routing: Ints, start: Ints) -> bool:
+    """Return whether links beyond a light load are fuller than under the routing `start`.
+
+    Loads also count by the iteration times on best paths: a job that its own flows slow down seems
+    to load links less.
+    """
+    for period in (None, reference.period):
+        load, before = (
+            moves.mean_peak_load(problem, moves.occupancy(problem, period, one))
+            for one in (routing, start)
+        )
+        if load > max(before, moves.LIGHT_LOAD):
+            return True
+    return False
 
 
 def _enumerate(problem: Problem, reference: IsolatedJobs, start: Ints, options: Ints) -> Ints:

@@ -47,9 +47,6 @@ MAX_MOVES = 256
 MAX_COMPARED_FLOWS = 4096
 """Flows up to which every plan is compared with Crux's and the blank sheet; of more, those that are
 served badly, and not where flows were just placed."""
-LIGHT_LOAD = 0.7
-"""Load up to which nothing moves if nearly all work is predicted to be done. On fuller links jobs
-lose more than predicted."""
 SERVED_BADLY = 0.9
 """Fraction of the throughput without contention."""
 
@@ -160,7 +157,7 @@ def candidates(problem: Problem, begun: Present | None = None, *, near: bool = F
     present, placed, reference = begun.routing, begun.placed, begun.reference
     alone, (now, load) = float(reference.worth.sum()), judged(present, begun.throughput)
     routings = [present]
-    if now < NEARLY * alone or load > LIGHT_LOAD:
+    if now < NEARLY * alone or load > moves.LIGHT_LOAD:
         usual = blank = crux.crux(problem, reference)
         served = judged(usual)[0]
         if near or served < WELL_SERVED * alone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,19 @@ def view(
     names += [f"s{s}>t{t}" for t in range(tors) for s in range(spines)]
     links = tuple((name, 0.0 if name in dead else 1.0) for name in names)
     return ClusterView(tuple(profiles), tuple(flows), tuple(tables.values()), links)
+
+
+def random_problem(seed: int, scale: float, jobs: int = 10) -> Problem:
+    """Jobs of up to four flows between four ToRs, each of up to 0.8 `scale` seconds of a link."""
+    rng = random.Random(seed)
+    made = []
+    for _ in range(jobs):
+        flows = [
+            (*rng.sample(range(4), 2), scale * rng.uniform(0.1, 0.8), "")
+            for _ in range(rng.randint(1, 4))
+        ]
+        made.append({"compute": rng.uniform(0.3, 2), "work": rng.uniform(1, 9), "flows": flows})
+    return problem(made, tors=4, spines=3)
 
 
 def problem(jobs: list[dict[str, Any]], **fabric: Any) -> Problem:

@@ -126,6 +126,21 @@ def test_under_overload_cruxs_paths_stay() -> None:
     assert np.array_equal(pair_search.choose(made), crux.crux(made))
 
 
+def test_beyond_a_light_load_links_are_no_fuller_than_on_cruxs_paths() -> None:
+    rejected = 0
+    for seed in range(10):
+        made = problems.random_problem(seed, 1.0)
+        reference, start = isolated_jobs(made), crux.crux(made)
+        searched = pair_search.improve(made, reference, start, 1e-9 * float(reference.worth.sum()))
+        crossed, free, chosen = (
+            moves.mean_peak_load(made, moves.occupancy(made, None, routing))
+            for routing in (start, searched, pair_search.choose(made))
+        )
+        assert chosen <= max(crossed, moves.LIGHT_LOAD)
+        rejected += free > max(crossed, moves.LIGHT_LOAD)
+    assert rejected > 0
+
+
 def test_the_estimate_is_near_the_followed_map_on_average() -> None:
     ratios = []
     for index in range(40):
