@@ -3,7 +3,7 @@
 The closed form of pair_loss.py gives d_ij, the loss of j below i. Under an order the rates are v_j
 = 1 / (1 + sum over the i above j of d_ij v_i). The value of an order is the sum of worth_j v_j,
 with worth W / T alone (times weights). For few jobs every order is tried. For many, jobs are
-re-inserted among their contenders, starting from the order of intensities (insertion.py).
+re-inserted among their contenders, starting from another order (insertion.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes a Plan of a ClusterView: pure, deterministic, independent of the order of the view's parts.
 
 Flows whose paths are known stay while these are no worse than those of others would be
-(paths/replanning.py). Where links are offered far more than they carry, the pairwise model is not
-used for the order, and jobs get that by intensity.
+(paths/replanning.py). On busy links jobs have Crux's order unless another one is predicted to serve
+more (methods.py).
 """
 
 from __future__ import annotations

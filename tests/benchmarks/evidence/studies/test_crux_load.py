@@ -9,9 +9,11 @@ from tests.benchmarks.evidence.found import line, quick
 
 pytestmark = pytest.mark.unit
 
+(FABRIC,) = crux_load.QUICK_FABRICS
+
 
 def test_schedulers_gain_over_ecmp_under_overload() -> None:
-    setting = "traffic times 5"
+    setting = f"{FABRIC}, traffic times 5"
     ecmp, crux, hostcc = (
         line("crux-load", setting, f"utilisation over alone, {one}").here for one in crux_load.WHO
     )
@@ -20,14 +22,15 @@ def test_schedulers_gain_over_ecmp_under_overload() -> None:
 
 def test_gains_are_differences_of_the_same_seed() -> None:
     for words in ("", ", 20 % error, 20 s lag"):
-        setting = f"traffic times 5{words}"
+        setting = f"{FABRIC}, traffic times 5{words}"
         crux, hostcc = (
             line("crux-load", setting, f"utilisation over alone, {one}").here
             for one in crux_load.WHO[1:]
         )
-        gain = line("crux-load", setting, "hostcc above crux-full, least of the seeds")
-        assert gain.here == pytest.approx(hostcc - crux)
-        assert gain.met == (gain.here >= crux_load.LEAST)
+        for figure in ("mean", "least"):
+            gain = line("crux-load", setting, f"hostcc above crux-full, {figure} of the seeds")
+            assert gain.here == pytest.approx(hostcc - crux)
+            assert gain.met == (gain.here >= crux_load.LEAST)
     assert {one.published for one in quick("crux-load").lines} == {None}
 
 
