@@ -16,7 +16,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from hostcc.coord.core.message import MAX_LEAVES, Record
-from hostcc.coord.core.payloads import ACCUSE, MEMBER, Accusation, Content, Member
+from hostcc.coord.core.payloads import ACCUSE, KINDS, MEMBER, Accusation, Content, Member
 from hostcc.coord.core.record_checker import CheckedRecord, Slot
 from hostcc.coord.core.settings import Settings
 
@@ -60,6 +60,8 @@ class Store:
         self._dropped: dict[int, tuple[CheckedRecord, float]] = {}
         self.revision = 0
         """Number of changes so far."""
+        self._changes = dict.fromkeys(KINDS, 0)
+        """The same by kind of record; kinds that are unknown here are not counted."""
 
     def __len__(self) -> int:
         return sum(map(len, self._writers.values()))
@@ -75,6 +77,7 @@ class Store:
         self._leaves = array("Q", other._leaves)
         self._accused = {subject: dict(who) for subject, who in other._accused.items()}
         self.revision += 1
+        self._changes = {kind: count + 1 for kind, count in self._changes.items()}
 
     def writers(self) -> Iterator[str]:
         """Iterate over the writers of all held records."""
@@ -109,6 +112,10 @@ class Store:
     def accusers(self, subject: str) -> Mapping[str, int]:
         """Return accuser -> accused incarnation for one member."""
         return self._accused.get(subject, {})
+
+    def changes(self, *kinds: str) -> int:
+        """Return the number of changes so far of records of these kinds, which are in KINDS."""
+        return sum(self._changes[kind] for kind in kinds)
 
     def leaves(self) -> bytes:
         """Return the MAX_LEAVES hashes of the store, 8 bytes each."""
@@ -215,8 +222,7 @@ class Store:
         self._leaves[leaf_of(record.writer)] ^= held.fingerprint ^ (
             before.fingerprint if before else 0
         )
-        self._count_accusation(held, present=True)
-        self.revision += 1
+        self._count_change(held, present=True)
 
     def _drop(self, held: CheckedRecord) -> None:
         record = held.record
@@ -227,11 +233,13 @@ class Store:
         else:
             del self._writers[record.writer]
         self._leaves[leaf_of(record.writer)] ^= held.fingerprint
-        self._count_accusation(held, present=False)
-        self.revision += 1
+        self._count_change(held, present=False)
 
-    def _count_accusation(self, held: CheckedRecord, *, present: bool) -> None:
+    def _count_change(self, held: CheckedRecord, *, present: bool) -> None:
         record = held.record
+        self.revision += 1
+        if record.kind in self._changes:
+            self._changes[record.kind] += 1
         if record.kind != ACCUSE:
             return
         accusers = self._accused.setdefault(record.key, {})

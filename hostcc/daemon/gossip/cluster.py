@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hostcc.coord.core.membership import State
-from hostcc.coord.core.payloads import ADDRESSES, Addresses, Content, PayloadError
+from hostcc.coord.core.payloads import ADDRESSES, MEMBER, Addresses, Content, PayloadError
 from hostcc.daemon.gossip import profile_records
 from hostcc.errors import one_line
 from hostcc.model import JobProfile
@@ -59,14 +59,15 @@ class Cluster:
         if member is None:
             return {}
         store = member.service.node.store
-        if self._owners[0] != (member, store.revision):
+        moment = member, store.changes(MEMBER, ADDRESSES)
+        if self._owners[0] != moment:
             pairs = []
             for name in store.writers():
                 pairs.append((name, member.service.node.address(name)))
                 held = store.get(name, (ADDRESSES, ""))
                 if held is not None and isinstance(held.content, Addresses):
                     pairs += [(name, f"[{at}]:0") for at in held.content.addresses if _is_plain(at)]
-            self._owners = (member, store.revision), profile_records.by_address(pairs)
+            self._owners = moment, profile_records.by_address(pairs)
         return self._owners[1]
 
     @property

@@ -6,7 +6,7 @@ import math
 
 from hostcc.answers.gossip import Disagreement
 from hostcc.coord.core.node import Node
-from hostcc.coord.core.payloads import RULES, Rules
+from hostcc.coord.core.payloads import MEMBER, RULES, Rules
 from hostcc.daemon.planning.rules import disagreements, unlike
 from hostcc.log import get_logger
 
@@ -32,7 +32,7 @@ class ClusterDifferences:
 
     def check(self, node: Node, now: float) -> None:
         """Compare again, if that is due and anything may have changed; `now`: seconds."""
-        moment = (node.store.revision, node.members.changes)
+        moment = (node.store.changes(MEMBER, RULES), node.members.changes)
         if now < self._due or (moment == self._moment and not self._silent):
             return
         self._due, self._moment = now + CHECK_S, moment

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hostcc.answers.gossip import GossipStatus, PeerStatus
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.coordinator import PendingPlan
-from hostcc.coord.core.payloads import RULES
+from hostcc.coord.core.payloads import MEMBER, RULES
 from hostcc.coord.net.child_transport import ChildTransport
 from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.daemon.gossip import profile_records
@@ -110,12 +110,13 @@ class Member:
     def addresses(self) -> dict[str, str]:
         """Return address -> member; the same object while nobody has another address."""
         node = self.service.node
-        if self._members[0] != node.store.revision:
+        moment = node.store.changes(MEMBER)
+        if self._members[0] != moment:
             names = node.store.writers()
             pairs = [(name, node.address(name)) for name in names]
             found = profile_records.by_address(pairs)
             same = found == self._members[1]
-            self._members = node.store.revision, self._members[1] if same else found
+            self._members = moment, self._members[1] if same else found
         return self._members[1]
 
     def _plan(self, work: Callable[[], Plan]) -> PendingPlan | None:

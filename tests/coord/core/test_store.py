@@ -141,3 +141,15 @@ def test_neither_can_many() -> None:
     store = Store(Settings(members=3))
     fates = [store.put(held(member(f"m{index}")), 0.0) for index in range(5)]
     assert fates == [PutResult.NEW] * 3 + [PutResult.FULL] * 2
+
+
+def test_changes_are_counted_by_kind() -> None:
+    store = filled(member("a"), profile("a", "j", 1.0), profile("a", "k", 1.0))
+    assert store.changes("member") == 1
+    assert store.changes("profile") == 2
+    assert store.changes("member", "profile") == 3 == store.revision
+    store.put(held(record("a", "later", "x", b"new in another version")), 0.0)
+    assert store.revision == 4
+    assert store.changes("member", "profile") == 3
+    store.forget("a", 0.0)
+    assert (store.changes("member"), store.changes("profile")) == (2, 4)
