@@ -5,9 +5,9 @@ Pure.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
 from hostcc.coord.core.payloads import (
     FLOWS,
@@ -22,6 +22,8 @@ from hostcc.coord.core.record_checker import CheckedRecord, Slot
 
 MemberRecords = Mapping[str, Mapping[Slot, CheckedRecord]]
 """Member -> its records."""
+_OF_JOB = frozenset({WAITING, PROFILE, FLOWS})
+"""Kinds of records whose writer is a host of the job in their key."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,13 @@ def gather(records_of: MemberRecords, own: str, waiting: Collection[str]) -> Cla
     if not claims and not waiting:
         return ClaimSnapshot()
     places: dict[str, set[str]] = {job: {own} for job in waiting}
-    for writer, records in records_of.items():
-        for (kind, job), held in records.items():
-            if kind in {WAITING, PROFILE}:
-                if not held.withdrawn:
-                    places.setdefault(job, set()).add(writer)
-            elif kind == FLOWS and isinstance(content := held.content, Flows):
-                places.setdefault(job, set()).update([writer], _used(records, content))
-    uses = Counter(place for of in places.values() for place in of)
+    places |= {job: places.get(job, set()) for job in claims}
+    for job, some in _places(records_of, places.keys()):
+        places[job].update(some)
     return ClaimSnapshot(
         {job: Claim(one.turn, one.again, frozenset(places[job])) for job, one in claims.items()},
         {job: frozenset(places[job]) for job in waiting},
-        frozenset(job for job in waiting if any(uses[place] > 1 for place in places[job])),
+        _crowded(records_of, {job: places[job] for job in waiting}),
     )
 
 
@@ -96,6 +93,34 @@ def _waiting(records_of: MemberRecords, own: str) -> Iterator[tuple[str, Profili
             for (kind, job), held in records.items():
                 if kind == WAITING and isinstance(held.content, ProfilingClaim):
                     yield job, held.content
+
+
+def _places(
+    records_of: MemberRecords, jobs: Collection[str] | None = None
+) -> Iterator[tuple[str, Iterable[str]]]:
+    """Jobs with places of theirs, hosts first; `jobs`: of these alone, because flows have to be
+    decoded."""
+    flows = []
+    for writer, records in records_of.items():
+        for (kind, job), held in records.items():
+            if kind in _OF_JOB and not held.withdrawn and (jobs is None or job in jobs):
+                yield job, (writer,)
+                if kind == FLOWS:
+                    flows.append((job, records, held))
+    for job, records, held in flows:
+        if isinstance(content := held.content, Flows):
+            yield job, _used(records, content)
+
+
+def _crowded(records_of: MemberRecords, places: Mapping[str, Set[str]]) -> frozenset[str]:
+    """Of jobs with these places, those that share one with any other job of the cluster."""
+    alone = set(places)
+    for other, some in chain(places.items(), _places(records_of)) if alone else ():
+        theirs = frozenset(some)
+        alone -= {job for job in alone if job != other and not theirs.isdisjoint(places[job])}
+        if not alone:
+            break
+    return frozenset(places.keys() - alone)
 
 
 def _used(records: Mapping[Slot, CheckedRecord], flows: Flows) -> Iterator[str]:

@@ -10,6 +10,7 @@ from hostcc.coord.core.payloads import (
     Flows,
     PathEntry,
     Paths,
+    PayloadError,
     Profile,
     ProfilingClaim,
 )
@@ -77,3 +78,15 @@ def test_a_job_is_crowded_where_another_is_on_its_links_or_hosts() -> None:
     assert gather({"h1": mine, "h3": theirs}, "h1", ["j"]).crowded == {"j"}
     assert gather({"h1": mine, "h2": says("h2", profile_k=PROFILE)}, "h1", ["j"]).crowded == {"j"}
     assert not gather({"h1": mine, "h5": says("h5", profile_k=PROFILE)}, "h1", ["j"]).crowded
+
+
+def test_two_that_wait_on_one_host_crowd_each_other() -> None:
+    assert gather({}, "h1", ["j", "k"]).crowded == {"j", "k"}
+
+
+def test_flows_of_jobs_that_nobody_claims_are_not_read() -> None:
+    damaged = CheckedRecord(record("h3", "flows", "k", b"no flows"), 1, 1, None, 1)
+    said = {"h1": says("h1", waiting_j=WAITS), "h3": {("flows", "k"): damaged}}
+    assert gather(said, "h9", []).claims["j"].places == {"h1"}
+    with pytest.raises(PayloadError):
+        gather(said, "h9", ["l"])
