@@ -32,7 +32,7 @@ class Pipe(asyncio.Protocol):
         """`take` receives each message and raises msgspec.MsgspecError for an invalid one. `lost`
         is called once with the reason, which is empty when the other end closed."""
         self._take, self._lost = take, lost
-        self._rest = bytearray()
+        self._rest, self._unsent = bytearray(), bytearray()
         self._next: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._open = False
@@ -59,16 +59,24 @@ class Pipe(asyncio.Protocol):
         """Send a message; return False when there was no room for it."""
         if not self._open or self._transport is None:
             return False
-        size = self._transport.get_write_buffer_size() + len(data)
+        size = self._transport.get_write_buffer_size() + len(self._unsent) + len(data)
         if len(data) > MAX_FRAME or size > MAX_WAITING:
             return False
-        self._transport.write(_LENGTH.pack(len(data)) + data)
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent += _LENGTH.pack(len(data)) + data
         return True
 
     def close(self) -> None:
         """Close at once; unsent messages are lost."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _flush(self) -> None:
+        # One write for all messages of a turn of the loop: each wakes the other process.
+        unsent, self._unsent = self._unsent, bytearray()
+        if self._open and self._transport is not None:
+            self._transport.write(unsent)
 
     def _run(self) -> None:
         at, self._next = 0, None

@@ -250,3 +250,22 @@ async def test_what_nobody_reads_is_dropped() -> None:
         sent = sum(made.send(bytes(60_000)) for _ in range(100))
         assert 16 <= sent < 100
         assert not made.send(bytes(pipe.MAX_FRAME + 1))
+
+
+async def test_messages_of_one_turn_go_in_one_write() -> None:
+    ours, theirs = socket.socketpair()
+    told: list[bytes] = []
+    one, other = Pipe(told.append, lambda _: None), Pipe(told.append, lambda _: None)
+    loop = asyncio.get_running_loop()
+    link, _ = await loop.create_unix_connection(lambda: one, sock=ours)
+    await loop.create_unix_connection(lambda: other, sock=theirs)
+    written: list[int] = []
+    write = link.write
+    link.write = lambda data: (written.append(len(data)), write(data))[1]  # type: ignore[method-assign,func-returns-value]
+    assert one.send(b"first")
+    assert one.send(b"second")
+    assert written == []
+    await eventually(lambda: told == [b"first", b"second"])
+    assert len(written) == 1
+    one.close()
+    other.close()
