@@ -18,7 +18,7 @@ from hostcc.errors import HostccError
 MAX_CHECKED_RECORDS = 512
 """Checked records in each of two cache generations; 16 MiB when all have the largest size."""
 MAX_SLOT_NAMES = 131_072
-"""Slots in each generation of the cache of names."""
+"""Slots in each generation of the cache of their writers."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -113,7 +113,7 @@ class RecordChecker:
         """`cached`: records in each cache generation; more where members share it."""
         self._verifier = verifier
         self._checked: RecentCache[Record, CheckedRecord] = RecentCache(cached)
-        self._names: RecentCache[int, tuple[str, str, str]] = RecentCache(MAX_SLOT_NAMES)
+        self._writers: RecentCache[int, str] = RecentCache(MAX_SLOT_NAMES)
 
     def check(self, record: Record) -> CheckedRecord:
         """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError."""
@@ -149,13 +149,12 @@ class RecordChecker:
             kept=None if kind in _BULKY else content,
             size=len(data) + len(record.signature),
         )
-        self._names.put(held.slot, (writer, kind, key))
+        self._writers.put(held.slot, writer)
         return held
 
-    def name(self, slot: int) -> tuple[str, Slot] | None:
-        """Return (writer, (kind, key)) of a slot; None: never seen, or dropped from the cache."""
-        found = self._names.get(slot)
-        return None if found is None else (found[0], found[1:])
+    def writer(self, slot: int) -> str | None:
+        """Return who writes in a slot; None: never seen, or dropped from the cache."""
+        return self._writers.get(slot)
 
 
 def stamp_of(record: Record) -> int:

@@ -112,5 +112,6 @@ class Repair:
         return found
 
     def _named(self, slot: int) -> CheckedRecord | None:
-        name = self._checker.name(slot)
-        return None if name is None else self._store.get(*name)
+        # A writer has few records; a name for each would take more memory than this takes time.
+        own = self._store.of(self._checker.writer(slot) or "").values()
+        return next((held for held in own if held.slot == slot), None)

@@ -25,7 +25,10 @@ class Rumors:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._eager: dict[int, tuple[CheckedRecord, int]] = {}
+        self._eager: dict[int, CheckedRecord] = {}
+        self._left: dict[int, int] = {}
+        """Members that are still to be sent an eager record, where it was sent to some: of those
+        that a member hears when it joins, thousands wait for their first."""
         self._announced: dict[int, tuple[CheckedRecord, int]] = {}
         self.most = SWEEP_MARGIN_RECORDS
         """Number of records above which outdated ones are dropped."""
@@ -37,24 +40,27 @@ class Rumors:
         """Add a record that this member has just learned."""
         self._announced.pop(held.slot, None)
         self._eager.pop(held.slot, None)
-        self._eager[held.slot] = (held, self._settings.eager)
+        self._left.pop(held.slot, None)
+        self._eager[held.slot] = held
         if len(self) > self.most:
-            self._eager = {k: v for k, v in self._eager.items() if self._current(v[0])}
+            self._eager = {k: v for k, v in self._eager.items() if self._current(v)}
+            self._left = {k: v for k, v in self._left.items() if k in self._eager}
             self._announced = {k: v for k, v in self._announced.items() if self._current(v[0])}
             self.most = SWEEP_MARGIN_RECORDS + 2 * len(self)
 
     def records(self, most_bytes: float, members: int) -> Iterator[CheckedRecord]:
         """Yield records to send to one member, at most `most_bytes` in total."""
         announcements = self._settings.announcements(members)
-        for slot, (held, left) in list(islice(self._eager.items(), MAX_EXAMINED_RECORDS)):
+        for slot, held in list(islice(self._eager.items(), MAX_EXAMINED_RECORDS)):
             if held.size > most_bytes:
                 return
             del self._eager[slot]
+            left = self._left.pop(slot, self._settings.eager)
             if not self._current(held):
                 continue
             most_bytes -= held.size
             if left > 1:
-                self._eager[slot] = (held, left - 1)
+                self._eager[slot], self._left[slot] = held, left - 1
             elif announcements > 0:
                 self._announced[slot] = (held, announcements)
             yield held
