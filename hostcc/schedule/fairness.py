@@ -21,11 +21,10 @@ def worth(work: Floats, weight: Floats, slowdown: Floats, fairness: float) -> Fl
 
 def speeds(rank: Ints, found: Losses, rounds: int = 24) -> Floats:
     """Return (J,) predicted iterations per second relative to alone, by the pairwise model."""
-    one = np.concatenate([found.one, found.other])
-    other = np.concatenate([found.other, found.one])
-    loss = np.concatenate([found.one_below, found.other_below])
-    under = rank[other] < rank[one]
-    one, other, loss = one[under], other[under], loss[under]
+    under = rank[found.other] < rank[found.one]
+    one = np.concatenate([found.one[under], found.other[~under]])
+    other = np.concatenate([found.other[under], found.one[~under]])
+    loss = np.concatenate([found.one_below[under], found.other_below[~under]])
     speed = np.ones(len(rank))
     for _ in range(rounds):
         speed = 1 / (1 + np.bincount(one, loss * speed[other], len(rank)))

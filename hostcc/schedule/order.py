@@ -17,7 +17,13 @@ import numpy as np
 from hostcc.schedule.insertion import MIN_RELATIVE_GAIN, InsertionSearch
 from hostcc.schedule.intensity import full
 from hostcc.schedule.job_pairs import Pairs
-from hostcc.schedule.pair_loss import START_PHASES, IsolatedTimes, estimate, slowdown
+from hostcc.schedule.pair_loss import (
+    ESTIMATED_AT_ONCE,
+    START_PHASES,
+    IsolatedTimes,
+    estimate,
+    slowdown,
+)
 from hostcc.schedule.problem import TINY_S, Floats, Ints
 
 MAX_ENUMERATED_JOBS = 6
@@ -73,10 +79,12 @@ def losses(jobs: IsolatedTimes, found: Pairs, known: KnownLosses | None = None) 
         loss = slowdown(jobs, *_sides(found, np.arange(2 * half)), phases)
         return Losses(found.one, found.other, loss[:half] * collide, loss[half:] * collide)
     if known is None:
-        known = KnownLosses(np.full(2 * half, np.nan), np.full(2 * half, np.nan))
-    rough, exact = known.rough.copy(), known.exact.copy()
+        rough, exact = np.full(2 * half, np.nan), np.full(2 * half, np.nan)
+    else:
+        rough, exact = known.rough.copy(), known.exact.copy()
     new = np.flatnonzero(np.isnan(rough))
-    rough[new] = estimate(jobs, *_sides(found, new))
+    for part in np.split(new, range(ESTIMATED_AT_ONCE, len(new), ESTIMATED_AT_ONCE)):
+        rough[part] = estimate(jobs, *_sides(found, part))
     some = rough[rough > 0]  # partition() is slow where very many are equal
     last = len(some) - MAX_EXACT_LOSSES
     most = np.flatnonzero(rough > (np.partition(some, last)[last] if last > 0 else 0.0))

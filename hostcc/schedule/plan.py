@@ -115,10 +115,18 @@ class Schedule:
     """(J,) t, seconds."""
     priority: Floats
     """(J,)"""
-    met: Pairs
+    contenders: Ints
+    """(J,) number of jobs that each shares links with."""
     shifts: Shifts
     weight: Floats
     """(J,) weight of the congestion control."""
+
+    @property
+    def met(self) -> Pairs:
+        """The pairs of jobs that meet; of thousands of jobs they are found anew each time, because
+        they are many and seldom asked for."""
+        work = self.decision.work
+        return pairs(self.problem, self.decision.routing) if work is None else work.met
 
 
 Known = KnownComponents[Schedule]
@@ -132,12 +140,6 @@ class Solution(Schedule):
     options: Options
     components: tuple[Schedule, ...] = ()
     """Of each component; empty: they were not planned by themselves."""
-
-    @cached_property
-    def contenders(self) -> Ints:
-        """(J,) number of jobs that each shares links with."""
-        count = np.bincount(self.met.one, minlength=self.problem.job_count)
-        return count + np.bincount(self.met.other, minlength=self.problem.job_count)
 
     @cached_property
     def component_of(self) -> Mapping[str, int]:
@@ -209,17 +211,17 @@ def _schedule(
     if work is not None and work.followed is None and work.cut is None:
         # Pairs alone are found anew as quickly, and all of this takes memory.
         decision = replace(decision, work=None)
-    competing = np.zeros(problem.job_count, np.bool_)
-    competing[met.one] = competing[met.other] = True
+    contenders = np.bincount(met.one, minlength=problem.job_count)
+    contenders += np.bincount(met.other, minlength=problem.job_count)
     return Schedule(
         problem,
         decision,
         level,
         times,
         _priority(problem, decision, times, options),
-        met,
+        contenders,
         shifts(problem, found),
-        parameters.weights(level, problem.weight, competing),
+        parameters.weights(level, problem.weight, contenders > 0),
     )
 
 
@@ -256,7 +258,7 @@ def _joined(
     usable = compression.usable_levels(options.levels, options.reserved)
     jobs = problem.job_count
     routing = np.zeros(problem.flow_count, np.int64)
-    rank, place = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    rank, place, contenders = (np.zeros(jobs, np.int64) for _ in range(3))
     level = np.where(problem.blind, usable[-1], usable[0])
     times, priority, seconds = np.zeros(jobs), np.zeros(jobs), np.zeros(jobs)
     weight = parameters.weights(level, problem.weight, np.zeros(jobs, np.bool_))
@@ -268,7 +270,7 @@ def _joined(
         routing[part.flows] = part.paths[decision.routing]
         rank[at], place[at], level[at] = decision.rank, decision.level, one.level
         times[at], priority[at], weight[at] = one.times, one.priority, one.weight
-        seconds[at] = one.shifts.seconds
+        seconds[at], contenders[at] = one.shifts.seconds, one.contenders
         for job, words in zip(at.tolist(), one.shifts.reason, strict=True):
             reason[job] = words
         moved += [
@@ -277,26 +279,8 @@ def _joined(
         ]
         free += part.flows[list(decision.on_free_paths)].tolist()
     decision = Decision(routing, rank, place, _how(found), tuple(moved), tuple(free))
-    met = _met(parts, found)
-    return Schedule(
-        problem, decision, level, times, priority, met, Shifts(seconds, tuple(reason)), weight
-    )
-
-
-def _met(parts: Sequence[Component], found: Sequence[Schedule]) -> Pairs:
-    columns = [
-        (
-            part.jobs[one.met.one],
-            part.jobs[one.met.other],
-            one.met.one_seconds,
-            one.met.other_seconds,
-        )
-        for part, one in zip(parts, found, strict=True)
-    ]
-    none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-    one, other, one_seconds, other_seconds = map(np.concatenate, zip(none, *columns, strict=True))
-    by = np.lexsort((other, one))
-    return Pairs(one[by], other[by], one_seconds[by], other_seconds[by])
+    turned = Shifts(seconds, tuple(reason))
+    return Schedule(problem, decision, level, times, priority, contenders, turned, weight)
 
 
 def _how(found: Sequence[Schedule]) -> str:

@@ -8,7 +8,7 @@ alone, seconds. Jobs without a known path are left out: their t is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from hostcc.schedule.problem import TINY_S, Floats, Ints
 
 RELIEVED_LOSS = 0.01
 """Predicted fraction of its speed that a job at risk loses at most if it counts as relieved."""
+
+LINKS_AT_ONCE = 16_384
+"""Links of flows that are looked at together: of thousands of jobs there are very many."""
 
 Flags = NDArray[np.bool_]
 
@@ -69,19 +72,22 @@ def at_risk(found: Solution) -> Flags:
     flows and the others' took any of their paths."""
     problem = found.problem
     table, link = _reachable(found)
-    # Each flow may cross each link that one of its table's paths has.
-    first = np.searchsorted(table, problem.flow_table)
-    past = np.searchsorted(table, problem.flow_table, side="right")
-    entry = spans(first, past)
-    flow = np.repeat(np.arange(problem.flow_count), past - first)
-    job, link = problem.flow_job[flow], link[entry]
-    cells, where = np.unique(job * max(1, problem.link_count) + link, return_inverse=True)
-    size = np.bincount(where.reshape(-1), problem.flow_bytes[flow], len(cells))
-    job, link = np.divmod(cells, max(1, problem.link_count))
-    asked = size / problem.capacity[link] / np.maximum(found.times[job], TINY_S)
-    contested = full(np.asarray(np.bincount(link, np.minimum(asked, 1.0), problem.link_count)))
+    tables = len(problem.table_start) - 1
+    starts = np.searchsorted(table, np.arange(tables + 1))
+    asked = np.zeros(problem.link_count)
+    for flows in _blocks(problem.flow_job, np.diff(starts)[problem.flow_table]):
+        # Each flow may cross each link that one of its table's paths has.
+        first, past = starts[problem.flow_table[flows]], starts[problem.flow_table[flows] + 1]
+        flow = np.repeat(flows, past - first)
+        cell = problem.flow_job[flow] * max(1, problem.link_count) + link[spans(first, past)]
+        cells, where = np.unique(cell, return_inverse=True)
+        size = np.bincount(where.reshape(-1), problem.flow_bytes[flow], len(cells))
+        job, on = np.divmod(cells, max(1, problem.link_count))
+        share = size / problem.capacity[on] / np.maximum(found.times[job], TINY_S)
+        asked += np.bincount(on, np.minimum(share, 1.0), problem.link_count)
+    contested = np.bincount(table, full(asked)[link], tables) > 0
     risky = np.zeros(problem.job_count, np.bool_)
-    risky[job[contested[link]]] = True
+    risky[problem.flow_job[contested[problem.flow_table]]] = True
     return risky
 
 
@@ -109,6 +115,13 @@ def losses_to_first(found: Solution, name: str) -> Floats | None:
     other, below = other[ahead], below[ahead]
     fallen[other] = speed[other] - 1 / (1 / speed[other] + below)
     return fallen
+
+
+def _blocks(job: Ints, size: Ints) -> Iterator[Ints]:
+    """Split flows, given their jobs in order and how many links each may cross, between jobs where
+    they come to more than LINKS_AT_ONCE together."""
+    block = (size.cumsum() - size)[np.searchsorted(job, job)] // LINKS_AT_ONCE
+    yield from np.split(np.arange(len(job)), np.flatnonzero(np.diff(block)) + 1)
 
 
 def _alone(found: Solution) -> IsolatedTimes:

@@ -167,3 +167,11 @@ def test_bounds_of_any_view(view: ClusterView) -> None:
     for name in found.problem.job_ids:
         lost = utilisation.losses_to_first(found, name)
         assert lost is None or ((lost >= 0) & (lost < 1)).all()
+
+
+def test_risks_are_the_same_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = solve(two_spines(*"stsst"))
+    whole = utilisation.at_risk(found)
+    monkeypatch.setattr(utilisation, "LINKS_AT_ONCE", 1)
+    assert whole.all()
+    assert np.array_equal(utilisation.at_risk(found), whole)
