@@ -114,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
     found = {one.name: figures(blocks[one.name], modes) for one in subjects}
     if args.json:
-        told = {"other_hosts": lent.hosts_told, "in_step": lent.together}
-        print_json(document(found, blocks, modes, plan) | told)
+        switched = {"other_hosts": lent.hosts_told, "in_step": lent.together}
+        print_json(document(found, blocks, modes, plan) | switched)
     else:
         show(found, blocks)
         told = lent.hosts_told
