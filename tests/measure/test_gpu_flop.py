@@ -117,6 +117,8 @@ def test_shares() -> None:
     assert shares((1, 2), {1: 30}, {1: "a", 2: "b"}) == {"a": 1.0, "b": 0.0}
     assert shares((2,), {1: 30, 2: 30}, {1: "a", 2: "b"}) == {"a": 0.5, "b": 0.5}  # 1 has ended
     assert shares((), None, {1: "a"}) == {}
+    rounded = {0: 3.1425454158104612e16, 1: 5.005163250898363e16, 2: 3.1425454158104596e16}
+    assert shares((), rounded, dict.fromkeys(rounded, "a")) == {"a": 1.0}
 
 
 @given(

@@ -28,8 +28,9 @@ def shares(
     for pid, weight in weights.items():
         job = owners.get(pid)
         if job is not None and weight > 0:
-            parts[job] = parts.get(job, 0.0) + weight / total
-    return parts
+            parts[job] = parts.get(job, 0.0) + weight
+    # Divided at the end, because a sum of rounded parts may exceed the whole.
+    return {job: part / total if total > 0 else 0.0 for job, part in parts.items()}
 
 
 def _weight(use: float) -> float:
