@@ -120,6 +120,7 @@ def main() -> None:
 
     pids = [job.pid for job in jobs.values()]
     until(recorded, lambda: worked_s(pids), "iterations", WORK_S)
+    print("ending", flush=True)  # the host waits for words
     STOP.touch()
     report: dict[str, Any] = {"rates": {f"{p.device}/{p.port}": p.rate_bps for p in read_ports()}}
     for name, job in jobs.items():

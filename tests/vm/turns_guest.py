@@ -76,10 +76,12 @@ def report(started: Started, stop: Path) -> dict[str, Any]:
     region.publish([RdmaJob(name) for name in JOBS])
     jobs = {}
     for name in JOBS:  # each tries alone how many messages it sends in that time
+        print(f"starting {name}", flush=True)  # the host waits for words
         jobs[name] = started(name, PAUSE_S, SEND_S)
         output = jobs[name].stdout
         assert output is not None
         output.readline()
+    print("turns", flush=True)
     pids = [job.pid for job in jobs.values()]
     agent = Agent(region, {name: [job.pid] for name, job in jobs.items()})
     until(agent.go_on, lambda: worked_s(pids), "holds", WORK_S)
@@ -93,6 +95,7 @@ def report(started: Started, stop: Path) -> dict[str, Any]:
         WORK_S,
     )
     after = agent.gates.holds()
+    print("ending", flush=True)
     stop.touch()
     for job in jobs.values():
         job.communicate(timeout=300)
