@@ -5,7 +5,8 @@ their actual losses. Many: starting from Crux's paths, flows of the pairs that l
 where they lose less, in rounds. A round judges all of them together, and makes only moves whose
 links no other move of the round touches. Under heavy overload the pairwise model cannot tell
 routings apart, so a round counts only if the predicted throughput rises (throughput.py). Beyond a
-light load the result counts only if links are no fuller than on Crux's paths.
+light load the result counts only if on Crux's paths neither links are emptier nor jobs slowed down
+less by their own flows.
 """
 
 from __future__ import annotations
@@ -66,23 +67,17 @@ def choose(
         return _enumerate(problem, reference, start, options)
     toll = MIN_GAIN_FRACTION * float(reference.worth.sum())
     found = improve(problem, reference, start, toll, most)
-    return start if _fuller(problem, reference, found, start) else found
+    return start if _worse(problem, reference, found, start) else found
 
 
-def _fuller(problem: Problem, reference: IsolatedJobs, routing: Ints, start: Ints) -> bool:
-    """Return whether links beyond a light load are fuller than under the routing `start`.
-
-    Loads also count by the iteration times on best paths: a job that its own flows slow down seems
-    to load links less.
-    """
-    for period in (None, reference.period):
-        load, before = (
-            moves.mean_peak_load(problem, moves.occupancy(problem, period, one))
-            for one in (routing, start)
-        )
-        if load > max(before, moves.LIGHT_LOAD):
-            return True
-    return False
+def _worse(problem: Problem, reference: IsolatedJobs, routing: Ints, start: Ints) -> bool:
+    """Return whether links are beyond a light load, and fuller than under the routing `start` or
+    jobs slowed down more by their own flows."""
+    now, before = (moves.occupancy(problem, None, one) for one in (routing, start))
+    load, usual = (moves.mean_peak_load(problem, one) for one in (now, before))
+    lost, least = (prediction.self_loss(problem, reference, one.comm) for one in (now, before))
+    toll = MIN_GAIN_FRACTION * float(reference.worth.sum())
+    return max(load, usual) > moves.LIGHT_LOAD and (load > usual or lost > least + toll)
 
 
 def _enumerate(problem: Problem, reference: IsolatedJobs, start: Ints, options: Ints) -> Ints:
