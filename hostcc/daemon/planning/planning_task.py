@@ -188,8 +188,9 @@ class Planning:
             or self._clock() - of.since < RELEASE_AFTER_S
         ):
             return
-        self._released = of.digest
-        if len(made.plan.jobs) < malloc.KEEP_FROM_JOBS:
+        first, self._released = not self._released, of.digest
+        # After the first plan much is free that only the start has needed.
+        if first or len(made.plan.jobs) < malloc.KEEP_FROM_JOBS:
             self._release()
 
     def _weigh(self, made: PlanResult | None) -> None:

@@ -21,6 +21,7 @@ from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planning_task import Planning
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode
+from hostcc.system import malloc
 from tests.daemon.planning.made import HeldSnapshot, contended, made, standing
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -89,6 +90,16 @@ def test_memory_goes_back_once_when_a_plan_has_been_there_for_a_while(world: Wor
         world.standing = standing(made("e"), at=world.now)
         world.tick()
     assert world.released == [6.0, 15.0]
+
+
+def test_of_large_plans_only_the_first_is_followed_by_a_release(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(malloc, "KEEP_FROM_JOBS", 1)
+    for world.now, digest in ((0.0, "d"), (6.0, "d"), (7.0, "e"), (15.0, "e")):
+        world.standing = standing(made(digest), at=world.now)
+        world.tick()
+    assert world.released == [6.0]
 
 
 def test_who_meets_nobody_is_told(world: World) -> None:
