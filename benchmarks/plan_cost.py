@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 
-from benchmarks import options
+from benchmarks import options, plan_cost_whole
 from benchmarks.context import Context
 from benchmarks.plan_cost_agent import Case, Cost
 from benchmarks.plan_cost_world import PACKED, PLACEMENTS
@@ -20,9 +20,14 @@ MAX_RESIDENT_BYTES = 150e6
 GOAL_HOSTS = 1_000
 """Hosts up to which the goals are stated."""
 RUN_LIMIT_S = 1_800.0
+WHOLE = (
+    Column("whole", "whole agent, %", digits=2, scale=100),
+    Column("whole_memory", "resident, MB", digits=0, scale=1e-6),
+)
 NOTES = (
     "shares are of one processor, of simulated time; signatures and the network are not in them",
     "a plan is left out where the budget has no time for it; the one before stays in force",
+    "of the whole agent: wall time, with signatures and all parts, without the transport's process",
 )
 
 
@@ -39,7 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--placement", type=options.names("--placement", PLACEMENTS), default=(PACKED,),
         metavar="NAMES", help=f"some of {', '.join(PLACEMENTS)} (default: {PACKED})")  # fmt: skip
     add("--seconds", type=fraction("--seconds", 5.0, 3_600.0), default=60.0, metavar="S",
-        help="simulated seconds (default: 60)")  # fmt: skip
+        help="simulated seconds, and of the whole agent (default: 60)")  # fmt: skip
+    add("--whole", action="store_true",
+        help="also run a whole agent among such hosts, in wall time")  # fmt: skip
     options.add_seed(parser, "the cluster")
 
 
@@ -50,13 +57,15 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     rows: list[dict[str, Cell]] = []
     goals: list[Verdict] = []
     for finished, placement in enumerate(args.placement):
-        found = []
+        found, whole = [], []
         for turn in range(context.runs):
             context.tell(placement, finished + turn / context.runs, len(args.placement))
             case = Case(
                 args.hosts, args.jobs, placement, args.events_per_s, args.seconds, args.seed + turn
             )
             found.append(measured(case))
+            if args.whole:
+                whole.append(plan_cost_whole.measured(case))
         share = spread([one.views_share + one.plans_share for one in found])
         memory = spread([one.resident_bytes for one in found])
         rows.append(
@@ -77,6 +86,15 @@ def run(args: argparse.Namespace, context: Context) -> Record:
                 _below(placement, "share of a processor", share, MAX_SHARE),
                 _below(placement, "resident bytes", memory, MAX_RESIDENT_BYTES),
             ]
+        if whole:
+            share = spread([one.share for one in whole])
+            memory = spread([one.resident_bytes for one in whole])
+            rows[-1] |= {"whole": share, "whole_memory": memory}
+        if whole and args.hosts <= GOAL_HOSTS:
+            goals += [
+                _below(placement, "a whole agent's share", share, MAX_SHARE),
+                _below(placement, "a whole agent's resident bytes", memory, MAX_RESIDENT_BYTES),
+            ]
     return Record(
         benchmark="plan-cost",
         title="cost of planning for one agent",
@@ -86,6 +104,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             "events_per_s": args.events_per_s,
             "seconds": args.seconds,
             "seed": args.seed,
+            "whole": args.whole,
             "runs": context.runs,
         },
         columns=[
@@ -98,6 +117,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("wanted", "activations", digits=0),
             Column("longest", "longest step, ms", digits=1, scale=1e3),
             Column("memory", "resident, MB", digits=0, scale=1e-6),
+            *(WHOLE if args.whole else ()),
         ],
         rows=rows,
         goals=goals,

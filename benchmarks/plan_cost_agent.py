@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -209,15 +210,16 @@ def _run(case: Case, cluster: Cluster) -> Cost:
         plans=agent.plans,
         activations=activations,
         longest_s=agent.longest_s,
-        resident_bytes=_most_resident(),
+        resident_bytes=most_resident(os.getpid()),
     )
 
 
-def _most_resident() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+def most_resident(pid: int) -> int:
+    """Return the most resident memory that a process has had, bytes. Raises OSError."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError("/proc/self/status: expected VmHWM")
+    raise ProcessLookupError(f"process {pid} has ended")
 
 
 if __name__ == "__main__":

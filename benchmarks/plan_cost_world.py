@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from zlib import crc32
 
+from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core import payloads
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import (
+    Addresses,
     Content,
     FlowEntry,
     Flows,
@@ -25,7 +27,9 @@ from hostcc.coord.core.payloads import (
     PathEntry,
     Paths,
     Profile,
+    ProfilingClaim,
 )
+from hostcc.daemon.planning.rules import rules
 
 RACK_HOSTS, POD_RACKS, PLANES, CORES = 16, 8, 8, 4
 HOST_GPUS = 8
@@ -38,6 +42,9 @@ SIZES = ((1, 0.76), (2, 0.12), (4, 0.07), (8, 0.02), (16, 0.015), (32, 0.008), (
 USENIX ATC 2019, figure 2)."""
 ACROSS_RACKS = 0.1
 """Share of the jobs in `scattered` that are on hosts anywhere."""
+WAITING = 16
+"""Jobs that wait to be profiled at a time: the last ones that have arrived."""
+HOST_ADDRESSES = 4
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,21 @@ class World:
         self._version = 1
         self._used: dict[tuple[int, int], int] = {}
         """Pair of hosts -> jobs that send between them."""
+        self._waiting: deque[PlacedJob] = deque()
+        """Jobs that have arrived last, and wait to be profiled."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all hosts."""
+        return list(map(_host, range(self.hosts)))
 
     def start(self) -> Iterator[Record]:
         """Publish all hosts, and as many jobs as there should be."""
         for host in range(self.hosts):
             name = _host(host)
             yield self._record(name, payloads.MEMBER, "", Member(f"{name}:1", 1))
+            yield self._record(name, payloads.RULES, "", rules(PlanConfig()))
+            yield self._record(name, payloads.ADDRESSES, "", Addresses(_addresses(host)))
             yield self._record(name, payloads.LINKS, "", Links(_capacities(host)))
         while len(self.jobs) < self.wanted:
             made = self.arrival()
@@ -87,7 +103,13 @@ class World:
     def event(self, number: int) -> list[Record]:
         """Return the records of an event: jobs arrive and end in turn."""
         made = self.arrival() if number % 2 else None
-        return self.end(self._rng.randrange(len(self.jobs))) if made is None else made
+        if made is None:
+            return self.end(self._rng.randrange(len(self.jobs)))
+        self._waiting.append(self.jobs[-1])
+        made += self._claims(self.jobs[-1], ProfilingClaim(turn=False))
+        if len(self._waiting) > WAITING:
+            made += self._claims(self._waiting.popleft(), None)
+        return made
 
     def end(self, at: int) -> list[Record]:
         """End one of the jobs."""
@@ -104,6 +126,9 @@ class World:
             if not self._used[host, after]:
                 found.append(self._record(_host(host), payloads.PATHS, _host(after), None))
         return found
+
+    def _claims(self, job: PlacedJob, claim: ProfilingClaim | None) -> list[Record]:
+        return [self._record(_host(host), payloads.WAITING, job.name, claim) for host in job.hosts]
 
     def _placed(self) -> PlacedJob | None:
         rng = self._rng
@@ -223,6 +248,10 @@ def _capacities(host: int) -> tuple[tuple[str, float], ...]:
     return tuple(
         (name, BYTES_PER_S) for one, other in ends for name in (f"{one}>{other}", f"{other}>{one}")
     )
+
+
+def _addresses(host: int) -> tuple[str, ...]:
+    return tuple(f"10.{nic}.{host >> 8}.{host & 255}" for nic in range(HOST_ADDRESSES))
 
 
 def _rack(rack: int) -> str:
