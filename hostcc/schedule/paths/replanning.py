@@ -43,7 +43,7 @@ USUAL, BLANK = 1, 2
 MAX_ROUNDS = 4
 """Rounds of local search."""
 MAX_MOVES = 256
-"""Moves, in one plan, of flows that could stay."""
+"""Moves, in one plan, of flows that could stay, where a view has too many flows to be compared."""
 MAX_COMPARED_FLOWS = 4096
 """Flows up to which every plan is compared with Crux's and the blank sheet; of more, those that are
 served badly, and not where flows were just placed."""
@@ -63,7 +63,7 @@ class Margins:
 
 PREDICTED, SIMULATED = Margins(1.01, 0.99), Margins(1.002, 0.998)
 """Where predictions decide, and where simulations do as well."""
-MAX_LOAD_RATIO = 1.05
+MAX_LOAD_RATIO = 1.02
 """Load over that of Crux's routing, above which a routing has to do no less than Crux's: on fuller
 links jobs lose more than predicted."""
 
@@ -131,7 +131,8 @@ def replan(problem: Problem) -> Replan:
     found = candidates(problem, Present(routing, placed, reference, now))
     chosen = choose(scores(found.predicted), found, PREDICTED)
     gain = float(found.predicted[chosen] - found.predicted[0])
-    return _in_stages(problem, found.routings[0], found.routings[chosen], found.placed, gain)
+    # All at once: what lies between the two may seem as good as its end, and stay.
+    return _step(problem, found.routings[0], found.routings[chosen], found.placed, gain)
 
 
 def candidates(problem: Problem, begun: Present | None = None, *, near: bool = False) -> Candidates:
@@ -222,14 +223,23 @@ def _toll(problem: Problem, reference: IsolatedJobs) -> Floats:
 def _in_stages(problem: Problem, present: Ints, routing: Ints, placed: Ints, gain: float) -> Replan:
     """Return a step to a routing that is predicted to gain `gain`: all its moves, or the first
     MAX_MOVES if these gain by themselves."""
-    moved = np.flatnonzero((routing != present) & (problem.flow_path >= 0))
+    moved = _moved(problem, present, routing)
     if len(moved) > MAX_MOVES:
         first = routing.copy()
         first[moved[MAX_MOVES:]] = present[moved[MAX_MOVES:]]
         own = throughput(problem, first) - throughput(problem, present)
         if own > 0:
-            routing, moved, gain = first, moved[:MAX_MOVES], own
+            routing, gain = first, own
+    return _step(problem, present, routing, placed, gain)
+
+
+def _step(problem: Problem, present: Ints, routing: Ints, placed: Ints, gain: float) -> Replan:
+    moved = _moved(problem, present, routing)
     return Replan(routing, placed, (Move(tuple(moved.tolist()), gain),) if len(moved) else ())
+
+
+def _moved(problem: Problem, present: Ints, routing: Ints) -> Ints:
+    return np.flatnonzero((routing != present) & (problem.flow_path >= 0))
 
 
 def _improve_placed(problem: Problem, routing: Ints, placed: Ints) -> Replan:

@@ -183,20 +183,46 @@ def test_all_on_one_spine_end_no_worse_than_crux_and_on_a_blank_sheet(
     assert replanning.replan(after).moves == ()
 
 
-def test_more_moves_than_a_plan_may_make_are_made_in_stages(
+def test_more_moves_than_a_plan_may_make_of_very_many_flows_are_made_in_stages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replanning, "MAX_MOVES", 2)
+    for name, value in (("MAX_MOVES", 2), ("MAX_COMPARED_FLOWS", 0), ("SERVED_BADLY", 0.0)):
+        monkeypatch.setattr(replanning, name, value)
     jobs = [{"compute": 0.8, "flows": [(0, 1, 0.2, "s0")]} for _ in range(9)]
     made = problems.problem(jobs, spines=3)
+    best = made.table_start[made.flow_table] + np.arange(9) % 3
+    monkeypatch.setattr(pair_search, "improve", lambda *_: best)
     done = [throughput(made, made.flow_path)]
     while (found := replanning.replan(made)).moves:
         assert sum(len(move.flows) for move in found.moves) <= 2
         made = replace(made, flow_path=found.routing)
         done.append(throughput(made, made.flow_path))
         assert done[-1] > done[-2]
-    on = Counter(problems.names(made, made.flow_path).values())
-    assert sorted(on.values()) == [3, 3, 3]
+    assert made.flow_path.tolist() == best.tolist()
+    assert len(done) == 4
+
+
+def test_all_moves_to_a_better_routing_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replanning, "MAX_MOVES", 2)
+    jobs = [{"compute": 0.8, "flows": [(0, 1, 0.2, "s0")]} for _ in range(9)]
+    made = problems.problem(jobs, spines=3)
+    found = replanning.replan(made)
+    assert [len(move.flows) for move in found.moves] == [6]
+    assert replanning.replan(replace(made, flow_path=found.routing)).moves == ()
+
+
+def test_of_routings_that_seem_alike_one_with_fuller_links_is_left() -> None:
+    found = replanning.Candidates(
+        routings=np.zeros((3, 1), np.int64),
+        predicted=np.array([0.995, 1.0, 1.0]),
+        load=np.array([1.03, 1.0, 1.0]),
+        moved=np.array([0, 1, 1]),
+        placed=np.zeros(0, np.int64),
+    )
+    alike = replace(found, load=np.array([1.01, 1.0, 1.0]))
+    score = replanning.scores(found.predicted)
+    assert replanning.choose(score, found, replanning.PREDICTED) == replanning.USUAL
+    assert replanning.choose(score, alike, replanning.PREDICTED) == 0
 
 
 def test_flows_without_tables_are_left_out() -> None:
