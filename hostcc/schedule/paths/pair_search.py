@@ -73,6 +73,8 @@ def choose(
 def _worse(problem: Problem, reference: IsolatedJobs, routing: Ints, start: Ints) -> bool:
     """Return whether links are beyond a light load, and fuller than under the routing `start` or
     jobs slowed down more by their own flows."""
+    if np.array_equal(routing, start):
+        return False
     now, before = (moves.occupancy(problem, None, one) for one in (routing, start))
     load, usual = (moves.mean_peak_load(problem, one) for one in (now, before))
     lost, least = (prediction.self_loss(problem, reference, one.comm) for one in (now, before))
