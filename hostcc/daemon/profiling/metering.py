@@ -115,7 +115,7 @@ class Metering:
 
     @property
     def gathered(self) -> int:
-        """Readings of the meter since the last `read` or `read_of`."""
+        """Readings of the meter since the last `read` or `read_of` that was no early one."""
         return self._readings
 
     @property
@@ -152,12 +152,16 @@ class Metering:
         self._met |= {name for name, counted in reading.jobs.items() if any(counted.total)}
         return reading
 
-    def read_of(self, names: Collection[str]) -> Reading:
-        """These jobs' part of what was gathered; all others' is still in the next `read`."""
+    def read_of(self, names: Collection[str], *, early: bool = False) -> Reading:
+        """These jobs' part of what was gathered; all others' is still in the next `read`.
+
+        `early`: before its time, so `gathered` stays as it is, and the others' comes no later.
+        """
         window = self._joined()
         own = [slot for slot, name in self._jobs.items() if name in names]
         mine = np.isin(window.who["slot"], own)
-        self._gathered, self._readings = [window.only(~mine)], 0
+        self._gathered = [window.only(~mine)]
+        self._readings = self._readings if early else 0
         since_ns = {name: self._since_ns.get(name, window.start_ns) for name in names}
         self._since_ns.update(dict.fromkeys(names, window.end_ns))
         return self._named(window.only(mine), since_ns)

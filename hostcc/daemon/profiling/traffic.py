@@ -225,7 +225,7 @@ class Traffic:
         metering.gather()
         assert metering.last is not None
         self._schedule.add_reading(metering.last, metering.jobs)
-        self._take_of(metering, [track])
+        self._take_of(metering, [track], early=True)
 
     def known(self, name: str) -> JobKnowledge | None:
         """All that is known of a job now; None of one that is not profiled."""
@@ -348,9 +348,9 @@ class Traffic:
             and self._memory.recalled(name) is None
         ]
 
-    def _take_of(self, metering: Metering, some: Sequence[Track]) -> None:
+    def _take_of(self, metering: Metering, some: Sequence[Track], *, early: bool = False) -> None:
         """Hand their bins to some jobs only."""
-        reading = metering.read_of([track.name for track in some])
+        reading = metering.read_of([track.name for track in some], early=early)
         for track in some:
             with apart(track):
                 _hand_over(track, reading.jobs[track.name])

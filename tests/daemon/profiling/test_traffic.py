@@ -361,6 +361,21 @@ async def test_a_history_that_is_asked_for_ends_now(
 
 
 @pytest.mark.asyncio
+async def test_who_asks_all_the_time_puts_off_no_analysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    await watched.part.start()
+    for _ in range(200):
+        await watched.turn()
+        watched.part.catch_up("job-1")
+    watched.part.stop()
+    for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
+        times_s = [at_s for at_s, job, _ in watched.looks if job == name]
+        assert np.diff(times_s).max() <= MAX_WAIT_S + 4 * t.READ_S
+
+
+@pytest.mark.asyncio
 async def test_a_group_that_is_another_one_is_attached_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
