@@ -1,8 +1,6 @@
-"""In the guest: two jobs on one port with the shim, and their bins as the agent reads them; then
-two that take turns (turns_guest.py).
+"""In the guest: two jobs on one port with the shim, and their bins as the agent reads them.
 
-`python -m tests.vm.bins_guest` prints a REPORT: of each job what it did, by itself, and the bins;
-of the others their events.
+`python -m tests.vm.bins_guest` prints a REPORT: of each job what it did, by itself, and the bins.
 `python -m tests.vm.bins_guest PAUSE_S SEND_S` is one job: it computes, then sends for about so
 long, and computes on through the first half of that, until STOP is there.
 """
@@ -25,7 +23,7 @@ from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import read_ports
 from hostcc.verbs.build import SHIM
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
-from tests.vm import roce_fabric, turns_guest
+from tests.vm import roce_fabric
 from tests.vm.patience import until, worked_s
 
 PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
@@ -129,7 +127,6 @@ def main() -> None:
         report[name] = {"seen": seen, "bytes": sent, **meter.recorded(name)}
     region.close()
     STOP.unlink()
-    report["turns"] = turns_guest.report(started, STOP)
     print("REPORT " + json.dumps(report), flush=True)
 
 

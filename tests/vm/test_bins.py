@@ -1,4 +1,4 @@
-"""Two jobs on one port of Soft-RoCE: profiles by the shim's bins, and turns by its gates."""
+"""Two jobs on one port of Soft-RoCE: profiles by the shim's bins."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ from hostcc.verbs.build import SHIM
 from hostcc.verbs.queue_pair_bins import BIN_NS
 from tests.vm.test_oldest_kernel import finished
 from tests.vm.test_shim import pytestmark
-from tests.vm.turns_guest import HOLDS, JOBS
 
 __all__ = ["pytestmark"]
 BATCH = 5000
 """Bins that the agent analyses at once."""
 READING_S = 0.002
-MAX_HOLD_S = 2.0
-"""The shim lets nobody wait for longer, however slow the other one."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -68,26 +65,6 @@ def test_two_jobs_on_one_port_are_told_apart(report: dict[str, Any]) -> None:
         assert got.overlap.ratio == pytest.approx(overlapped, abs=0.05), name
         assert job["to"] == ["198.18.2.1"]
         assert link == "rxa/1"
-
-
-def test_two_jobs_on_one_port_take_turns(report: dict[str, Any]) -> None:
-    """Who waited goes on when the other one has sent; nobody waits once the agent has died."""
-    turns = report["turns"]
-    assert turns["status"] == [0, 0]
-    assert all(waited >= HOLDS for waited in turns["turns"].values())
-    assert turns["turns_after_death"] == turns["turns"]
-    sending, held, waited = set[str](), dict[str, float](), list[str]()
-    for job, event, at_s in sorted(turns["events"], key=lambda one: one[2]):
-        if event == "HELD":
-            held[job] = at_s
-        elif event == "BEGIN":
-            if at_s - held.pop(job, 0.0) < MAX_HOLD_S:
-                assert sending <= {job}, turns
-                waited.append(job)
-            sending.add(job)
-        else:
-            sending.discard(job)
-    assert set(waited) == set(JOBS)
 
 
 def activity(begin: Floats, end: Floats) -> Activity:

@@ -1,15 +1,14 @@
 """In the guest: two jobs on one port that send for most of the time, and so wait for each other.
 
-The test does what the agent does, by the same gates and the same queue.  It is never late: on an
-emulated processor an agent is, and would hold nobody.
+`python -m tests.vm.turns_guest` prints a REPORT of their events.  The test does what the agent
+does, by the same gates and the same queue.  It is never late: on an emulated processor an agent is,
+and would hold nobody.
 """
 
 from __future__ import annotations
 
-import subprocess
+import json
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from hostcc.daemon.gates.gate_keeper import GateKeeper
@@ -18,9 +17,10 @@ from hostcc.daemon.gates.shim_gates import POLL_S, ShimGates
 from hostcc.schedule.gates.groups import Exchange, GatePlan
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import read_counts
+from tests.vm import roce_fabric
+from tests.vm.bins_guest import COUNTS, PLAN, STOP, started
 from tests.vm.patience import until, worked_s
 
-PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
 JOBS = ("one", "other")
 PAUSE_S, SEND_S = 0.4, 0.6
 SILENCE_S = 0.2
@@ -30,8 +30,6 @@ EXCHANGE = Exchange(period_s=60.0, burst_s=20.0, link_s=20.0, confidence=1.0)
 HOLDS, MORE_BYTES = 3, 1 << 19
 """Of each job; and that each sends when the agent has died."""
 WORK_S = 600.0
-
-Started = Callable[[str, float, float], subprocess.Popen[str]]
 
 
 class Agent:
@@ -69,7 +67,7 @@ class Agent:
         self.gates.arm(gates)
 
 
-def report(started: Started, stop: Path) -> dict[str, Any]:
+def report() -> dict[str, Any]:
     """Events of both jobs, their holds before and after the agent has died, their exit status."""
     began = time.monotonic()
     region = PlanRegion.create(PLAN, jobs=4, stale_s=60.0)
@@ -96,7 +94,7 @@ def report(started: Started, stop: Path) -> dict[str, Any]:
     )
     after = agent.gates.holds()
     print("ending", flush=True)
-    stop.touch()
+    STOP.touch()
     for job in jobs.values():
         job.communicate(timeout=300)
     return {
@@ -111,3 +109,8 @@ def report(started: Started, stop: Path) -> dict[str, Any]:
 def sent_by() -> dict[str, int]:
     """Job -> bytes."""
     return {one.job: sum(qp.bytes for qp in one.qps) for one in read_counts(COUNTS)}
+
+
+if __name__ == "__main__":
+    roce_fabric.build()
+    print("REPORT " + json.dumps(report()), flush=True)
