@@ -305,7 +305,8 @@ static void ex_start(struct ibv_qp_ex *ex)
 	struct shim_qp *one = shim_find(&ex->qp_base);
 	int saved = errno, waited;
 
-	waited = atomic_load_explicit(&shim_bursts, memory_order_relaxed) && shim_burst_wait(shim_now_ns());
+	waited = atomic_load_explicit(&shim_bursts, memory_order_relaxed) &&
+		 shim_burst_wait(shim_now_ns());
 	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
 	waited |= shim_turn_wait(one, 0);
 	if (atomic_load_explicit(&pacing, memory_order_relaxed)) {
