@@ -32,6 +32,7 @@ from tests import groups
 from tests.kubernetes import container, device_interface, manifests
 from tests.kubernetes.device_interface import Edits
 from tests.patience import until
+from tests.verbs.dialogue import Dialogue
 from tests.verbs.test_shim_native import program
 from tests.verbs.test_shim_odd import POSTS, SIZE, odd
 
@@ -118,7 +119,7 @@ class KubernetesNode:
         groups.remove(self.root)
 
 
-class PodContainer:
+class PodContainer(Dialogue):
     """A container with devices; `image`: a folder that it has at /opt/job."""
 
     def __init__(
@@ -155,15 +156,6 @@ class PodContainer:
             [*groups.entering([group]), *apart, "sh", "-c", script, "sh", "env", *told, *words],
             env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-
-    def says(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def go(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
 
     @property
     def pid(self) -> int:

@@ -23,6 +23,7 @@ from hostcc.verbs.process_counts import files_of, read_counts, sweep
 from hostcc.verbs.queue_pair_bins import bin_files, open_bins
 from tests import groups
 from tests.patience import until
+from tests.verbs.dialogue import Dialogue
 from tests.verbs.test_shim_native import places, program
 from tests.verbs.test_shim_odd import POSTS, SIZE, Places, odd
 
@@ -36,7 +37,7 @@ FREE_DESCRIPTORS = 256
 """Numbers below are left to the job."""
 
 
-class Pod:
+class Pod(Dialogue):
     """A job's process, number 1 of its PID namespace, in a cgroup that the host knows."""
 
     def __init__(self, odd: Path, places: Places, group: Path, job: str, before: str = ":") -> None:
@@ -57,14 +58,8 @@ class Pod:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         (self.pid,) = map(int, children.read_text().split())
 
-    def says(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
     def go(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        super().go()
         assert self.says() == "good"
 
     def where(self) -> str:

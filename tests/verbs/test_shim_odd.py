@@ -19,6 +19,7 @@ from hostcc.verbs.plan_region import Pacing, PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import ProcessCount, read_counts
 from hostcc.verbs.queue_pair_bins import BIN_SHIFT, RING, bin_files, open_bins
 from tests.patience import until
+from tests.verbs.dialogue import Dialogue
 from tests.verbs.test_shim_native import NATIVE, places, program
 
 __all__ = ["places", "program"]
@@ -50,7 +51,7 @@ def compiled_odd(program: Path) -> Path:
     return made
 
 
-class Odd:
+class Odd(Dialogue):
     """One of them, in job "job"."""
 
     def __init__(self, program: Path, what: str, places: Places, before: str = ":") -> None:
@@ -65,15 +66,6 @@ class Odd:
         )
         self.counts = places[1]
         assert self.says() == "connected"
-
-    def says(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def go(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
 
     def count(self) -> ProcessCount | None:
         return next((one for one in read_counts(self.counts) if one.pid == self.process.pid), None)
