@@ -58,13 +58,13 @@ def _probing(names: LinkNames) -> Ask:
 def check(config: PathsConfig) -> Check:
     """Return what tells which paths of a table still work; it blocks, and raises HostccError.
 
-    Other sources than probes are as quick as a check, which so holds all to be as it was.
+    Other sources than probes send nothing, so they cannot tell.
     """
-    return _checking(LinkNames(config.names)) if config.source == "probe" else lambda table: table
+    return _checking(LinkNames(config.names)) if config.source == "probe" else lambda _table: None
 
 
 def _checking(names: LinkNames) -> Check:
-    def look(table: PathTable) -> PathTable:
+    def look(table: PathTable) -> PathTable | None:
         target, ports = Target(table.src, table.dst, UDP), [one.ports[0] for one in table.paths]
         settings = spot_settings(SearchSettings(), len(ports))
         found = prober.search(target, ports, settings, limit_s=CHECK_LIMIT_S)
@@ -74,10 +74,12 @@ def _checking(names: LinkNames) -> Check:
     return look
 
 
-def left(table: PathTable, seen: Collection[str]) -> PathTable:
-    """Return the paths that were seen; where none was, the table as it is: that tells nothing."""
+def left(table: PathTable, seen: Collection[str]) -> PathTable | None:
+    """Return the paths that were seen, the table itself if all were; None where none was."""
     paths = tuple(path for path in table.paths if path.id in seen)
-    return replace(table, paths=paths) if 0 < len(paths) < len(table.paths) else table
+    if not paths:
+        return None
+    return replace(table, paths=paths) if len(paths) < len(table.paths) else table
 
 
 def _asking(name: str, source: Callable[[], PathSource]) -> Ask:

@@ -26,8 +26,9 @@ DOUBT_S = 5.0
 """At least, between two probes of which the second is because of a doubt."""
 Ask = Callable[[str, str], PathTable]
 """Blocks.  Raises HostccError."""
-Check = Callable[[PathTable], PathTable]
-"""What of a table still holds, by a look at one port of each path.  Blocks.  Raises HostccError."""
+Check = Callable[[PathTable], PathTable | None]
+"""What of a table still holds, by a look at one port of each path; None: that cannot be told.
+Blocks.  Raises HostccError."""
 
 
 class PathTables:
@@ -36,7 +37,7 @@ class PathTables:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ask: Ask = lambda src, dst: PathTable(src, dst, ())
         """To be set before anything is wanted; so is this."""
-        self.check: Check = lambda table: table
+        self.check: Check = lambda _table: None
         self._clock = clock
         self._due: dict[Ends, float] = {}
         self._asked: dict[Ends, float] = {}
@@ -46,6 +47,8 @@ class PathTables:
         self._doubted: dict[Ends, set[str]] = {}
         self._unclear: dict[Ends, str] = {}
         """Why the next probe is due early."""
+        self._checked: dict[Ends, tuple[float, frozenset[str]]] = {}
+        """When the last look that has ended began, and the paths that answered it."""
         self._probes: dict[Ends, asyncio.Task[None]] = {}
         self.tables: dict[Ends, PathTable] = {}
         self.known: dict[Ends, TargetPaths] = {}
@@ -90,6 +93,14 @@ class PathTables:
         """Probe between all ends as soon as possible."""
         self.doubt(dict.fromkeys(self._due, reason))
 
+    def answers(self, ends: Ends, path: str, since: float) -> bool | None:
+        """Return whether a path answered a look after `since`, None if none has ended since then.
+
+        False is also for a look that could tell nothing.
+        """
+        began, alive = self._checked.get(ends, (0.0, frozenset[str]()))
+        return path in alive if began > since else None
+
     def stop(self) -> None:
         """Probe no more; a thread that probes ends by itself."""
         for task in self._probes.values():
@@ -101,7 +112,7 @@ class PathTables:
     def _all(self) -> tuple[dict[Ends, Any], ...]:
         return (
             self._due, self._asked, self._whole, self._doubted, self._unclear,
-            self.tables, self.known, self.why,
+            self._checked, self.tables, self.known, self.why,
         )  # fmt: skip
 
     async def _find(self, ends: Ends, *, doubtful: bool, whole: bool) -> None:
@@ -110,10 +121,11 @@ class PathTables:
         try:
             if doubtful and (table := self.tables.get(ends)) is not None:
                 # A few packets say which path is dead; all paths take long where there are many.
-                left = await asyncio.to_thread(self.check, table)
-                if left is table and not whole:
+                left = await self._look(ends, table)
+                if left in (None, table) and not whole:
                     return
-                self._take(ends, left)
+                if left is not None:
+                    self._take(ends, left)
             found = await asyncio.to_thread(self.ask, *ends)
             why = "" if found.paths else "the port does not choose the path, or nobody answers"
         except (HostccError, OSError) as error:
@@ -131,6 +143,16 @@ class PathTables:
             log.failure("no paths", src=ends[0], dst=ends[1], reason=why)
         self.why[ends] = why
         self._due[ends] = min(self._due[ends], self._clock() + RETRY_S)
+
+    async def _look(self, ends: Ends, table: PathTable) -> PathTable | None:
+        began, left = self._clock(), None
+        try:
+            left = await asyncio.to_thread(self.check, table)
+            return left
+        finally:
+            if ends in self._due:
+                paths = left.paths if left is not None else ()
+                self._checked[ends] = began, frozenset(one.id for one in paths)
 
     def _take(self, ends: Ends, table: PathTable) -> None:
         if ends not in self._due or not table.paths:

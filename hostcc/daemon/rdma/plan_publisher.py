@@ -65,7 +65,7 @@ class PlanPublisher:
         ask: Callable[[PathsConfig], Ask],
         clock: Callable[[], float] = time.monotonic,
         link_events: Callable[[], LinkEvents] = LinkEvents,
-        check: Callable[[PathsConfig], Check] = lambda _: lambda table: table,
+        check: Callable[[PathsConfig], Check] = lambda _: lambda _table: None,
     ) -> None:
         """`ask` makes what asks for paths, `check` what looks again at those that are known; both
         from the configuration as it is then."""

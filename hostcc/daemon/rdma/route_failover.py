@@ -92,10 +92,11 @@ class RouteFailover:
         self._see()
 
         def ports(route: QueuePairRoute) -> Collection[int]:
-            one = told.get((route.job, route.destination))
+            # What has left a failed path is not judged: what it had may be that path.
+            one = None if route in self.ahead else told.get((route.job, route.destination))
             return one.ports if one is not None else ()
 
-        lost = doubts.stalled - self.ahead.keys()
+        lost = {route for route in doubts.stalled if self._is_lost(routes[route])}
         back = self._health.take(routes, packets, ports, lost, config, now)
         for route, why in back.items():
             log.warning("queue pairs go back", job=route.job, to=route.destination, reason=why)
@@ -163,6 +164,14 @@ class RouteFailover:
             if path:
                 found[route] = path
         return found
+
+    def _is_lost(self, pairs: Sequence[tuple[int, Pair]]) -> bool:
+        # Where the path answers, acknowledgements are what is lost, or the peer stands still.
+        answers = self._ways.answers
+        return any(
+            pair.open_at and answers(pair.ends, self._path_of(pair), pair.open_at) is False
+            for _, pair in pairs
+        )
 
     def _path_of(self, pair: Pair) -> str:
         return shim_plan.path_of(self._ways.tables.get(pair.ends), pair.port)

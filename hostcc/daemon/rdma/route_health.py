@@ -42,6 +42,8 @@ class _Route:
     pairs: dict[tuple[int, int], tuple[int, float]] = field(default_factory=dict)
     """(Process, queue pair) -> messages, seconds."""
     message_s: float = 0.0
+    is_fresh: bool = False
+    """Whether messages have completed since the last look."""
 
     def read(self, pairs: Sequence[tuple[int, Pair]], packets: Packets | None) -> Reading:
         now = {(pid, pair.qpn): (pair.completed, pair.busy_s) for pid, pair in pairs}
@@ -49,7 +51,8 @@ class _Route:
         count = sum(now[one][0] - self.pairs[one][0] for one in both)
         took = sum(now[one][1] - self.pairs[one][1] for one in both)
         self.pairs = now
-        if count > 0 and took >= 0:
+        self.is_fresh = count > 0 and took >= 0
+        if self.is_fresh:
             self.message_s = took / count
         return Reading(self.message_s, *(packets or (0, 0)))
 
@@ -71,8 +74,8 @@ class RouteHealth:
     ) -> dict[QueuePairRoute, str]:
         """Return routes that have to go back now -> why.
 
-        `packets`: by device; `ports`: the source ports that a route was given, empty: none;
-        `stalled`: routes that nothing completes of, and to which no other path is prepared.
+        `packets`: by device; `ports`: the source ports that a plan gave a route, empty: none;
+        `stalled`: routes that nothing completes of, and whose path does not answer.
         """
         self._routes = {route: one for route, one in self._routes.items() if route in routes}
         found = {}
@@ -88,7 +91,12 @@ class RouteHealth:
                 one.flow.on_ecmp(reading)
             elif not on <= set(ports(route)):
                 continue  # some are on their way
-            elif why := self._why(one.flow, reading, now, is_stalled=route in stalled):
+            elif route in stalled:
+                one.flow.not_before = now + STALLED_S
+                found[route] = one.flow.held = f"went back: {STANDS}"
+            elif (one.is_fresh or not one.message_s) and (
+                why := one.flow.judge(reading, now, peer_alive=True)
+            ):  # the message that stood still while a path failed says nothing of the next ones
                 found[route] = one.flow.held = f"went back: {why}"
         return found
 
@@ -96,10 +104,3 @@ class RouteHealth:
         """Return routes that have to stay on the path that they had -> why."""
         rows = ((route, one.flow.held_back(now)) for route, one in self._routes.items())
         return {route: why for route, why in rows if why}
-
-    @staticmethod
-    def _why(flow: WatchedFlow, reading: Reading, now: float, *, is_stalled: bool) -> str:
-        if is_stalled:
-            flow.not_before = now + STALLED_S
-            return STANDS
-        return flow.judge(reading, now, peer_alive=True)

@@ -109,7 +109,9 @@ def test_what_a_look_at_one_port_of_each_path_leaves() -> None:
         Way(name, (f"{HERE}>", f">{name}", f">{THERE}"), (50000 + at,))
         for at, name in enumerate(("one", "two"))
     ))  # fmt: skip
-    assert [path.id for path in path_source.left(table, {"two"}).paths] == ["two"]
+    rest = path_source.left(table, {"two"})
+    assert rest is not None
+    assert [path.id for path in rest.paths] == ["two"]
     assert path_source.left(table, {"one", "two", "new"}) is table
-    assert path_source.left(table, ()) is table  # nobody answers: that tells nothing
-    assert path_source.check(PathsConfig(source="static"))(table) is table
+    assert path_source.left(table, ()) is None  # nobody answers: that tells nothing
+    assert path_source.check(PathsConfig(source="static"))(table) is None

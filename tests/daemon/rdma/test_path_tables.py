@@ -125,12 +125,14 @@ class Checked:
     """Two paths, of which the second may be dead; the first look is let wait for."""
 
     def __init__(self) -> None:
-        self.looks, self.searches, self.dead = 0, 0, False
+        self.looks, self.searches, self.dead, self.fails = 0, 0, False, False
         self.ready, self.searching = threading.Event(), threading.Event()
         self.ready.set()
 
     def check(self, table: PathTable) -> PathTable:
         self.looks += 1
+        if self.fails:
+            raise HostccError("no answer")
         return replace(table, paths=table.paths[:1]) if self.dead else table
 
     def __call__(self, src: str, dst: str) -> PathTable:
@@ -182,6 +184,9 @@ def test_what_stands_still_costs_no_search_while_its_paths_work() -> None:
             await settle(ways)
         assert network.searches == 3  # as without doubts
         assert network.looks >= 20
+        since = now[0]
+        assert ways.answers(one, "q", since) is None  # no look after that yet
+        assert ways.answers(one, "q", since - DOUBT_S) is True
         network.dead = True
         now[0] += DOUBT_S
         ways.doubt({one: STANDS})
@@ -189,5 +194,12 @@ def test_what_stands_still_costs_no_search_while_its_paths_work() -> None:
         await settle(ways)
         assert network.searches == 4
         assert [path.id for path in ways.tables[one].paths] == ["p"]
+        assert [ways.answers(one, path, since) for path in ("p", "q")] == [True, False]
+        network.fails = True
+        now[0] += DOUBT_S
+        ways.doubt({one: STANDS})
+        ways.want({one}, EVERY_S)
+        await settle(ways)
+        assert ways.answers(one, "p", since + DOUBT_S) is False  # a look that tells nothing
 
     asyncio.run(scene())

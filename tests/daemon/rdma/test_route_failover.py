@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.rdma import path_source, shim_plan
 from hostcc.daemon.rdma.pairs import Pair, Sender
+from hostcc.daemon.rdma.path_doubts import STANDS
 from hostcc.daemon.rdma.path_tables import PathTables
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 from hostcc.daemon.rdma.route_failover import AHEAD, RouteFailover
@@ -123,33 +126,72 @@ def test_a_path_worse_than_what_the_job_had_is_left_for_a_time(stage: Stage) -> 
     stage.part.stop()
 
 
+class Fabric:
+    """Paths there and one back, as looks at them see them."""
+
+    def __init__(self, *ways_there: str) -> None:
+        self.now, self.again, self.alive = 10.0, 1, set(ways_there)
+        self.ways = PathTables(lambda: self.now)
+        self.ways.check = self.left
+        self.failover = RouteFailover(self.ways, lambda: self.now)
+        for src, dst in ((HERE, THERE), (THERE, HERE)):
+            self.tables(src, dst, *(ways_there if src == HERE else ("back",)))
+
+    def tables(self, src: str, dst: str, *names: str) -> None:
+        ways = [Way(name, (f"{src}>", f">{name}", f">{dst}"), (50000 + (name == "right"),))
+                for name in names]  # fmt: skip
+        table = self.ways.tables[src, dst] = PathTable(src, dst, tuple(ways))
+        known = self.ways.known.setdefault((src, dst), TargetPaths(Target(src, dst, UDP)))
+        known.take(table, 1.0, self.now, "")
+        self.ways._due[src, dst] = 0.0
+
+    def left(self, table: PathTable) -> PathTable | None:
+        return path_source.left(table, {*self.alive, "back"})
+
+    def prepare(self, routes: Sequence[QueuePairRoute]) -> None:
+        self.failover.follow(None, "", None, routes)
+        prepared = {frozenset({">left"}): {one.flow: "right" for one in routes}}
+        self.failover._own.prepared = prepared
+
+    def look(self, open_at: Mapping[QueuePairRoute, float]) -> None:
+        """All are on port 50000, as they were told."""
+        senders = [
+            Sender(one.job, at, 0, 0, (Pair(7, one.device, 1, one.source, one.destination, 50000,
+                                            0, 1, 0, 0, open_at=since),))
+            for at, (one, since) in enumerate(open_at.items())
+        ]  # fmt: skip
+        told = {(one.job, one.destination): shim_plan.ShimRoute("", (50000,)) for one in open_at}
+        self.failover.look(senders, {"mlx5_0": self.again}, {}, told, PathsConfig())
+
+
 def test_a_job_that_stands_still_moves_no_other() -> None:
     """Its counters are its own word; a look of the agent's own moves all that are cut off."""
-    now = [10.0]
-    ways = PathTables(lambda: now[0])
-    paths = [Way(name, (f"{HERE}>", f">{name}", f">{THERE}"), (port,))
-             for name, port in (("left", 50000), ("right", 50001))]  # fmt: skip
-    both = PathTable(HERE, THERE, tuple(paths))
-    ways.tables[HERE, THERE] = both
-    known = ways.known[HERE, THERE] = TargetPaths(Target(HERE, THERE, UDP))
-    known.take(both, 1.0, now[0], "")
-    failover = RouteFailover(ways, lambda: now[0])
+    fabric = Fabric("left", "right")
     routes = [QueuePairRoute(job, "mlx5_0", HERE, THERE) for job in ("a", "b")]
-    failover.follow(None, "", None, routes)
-    failover._own.prepared = {frozenset({">left"}): {one.flow: "right" for one in routes}}
+    fabric.prepare(routes)
+    fabric.look({routes[0]: 9.5, routes[1]: 0.0})
+    fabric.now, fabric.again = 11.0, 2
+    fabric.look({routes[0]: 9.5, routes[1]: 0.0})
+    assert fabric.failover.ahead == {routes[0]: "right"}
+    fabric.tables(HERE, THERE, "right")
+    fabric.failover.follow(None, "", None, routes)
+    assert fabric.failover.ahead == dict.fromkeys(routes, "right")
 
-    def look(again: int) -> None:
-        senders = [
-            Sender(one.job, at, 0, 0, (Pair(7, one.device, 1, HERE, THERE, 50000, 0, 1, 0, 0,
-                                            open_at=9.5 if one.job == "a" else 0.0),))
-            for at, one in enumerate(routes)
-        ]  # fmt: skip
-        failover.look(senders, {"mlx5_0": again}, {}, {}, PathsConfig())
 
-    look(1)
-    now[0] = 11.0
-    look(2)
-    assert failover.ahead == {routes[0]: "right"}
-    known.take(replace(both, paths=both.paths[1:]), 1.0, now[0], "")
-    failover.follow(None, "", None, routes)
-    assert failover.ahead == dict.fromkeys(routes, "right")
+@pytest.mark.parametrize("alive", [True, False])
+def test_what_waits_for_acknowledgements_stays_where_its_path_answers(*, alive: bool) -> None:
+    """The other way has failed, which this end cannot see; what it had may be worse."""
+    fabric = Fabric("left")
+    if not alive:
+        fabric.alive.clear()
+    (route,) = routes = [QueuePairRoute("a", "mlx5_0", HERE, THERE)]
+    fabric.failover.follow(None, "", None, routes)
+    fabric.look({route: 9.5})
+    fabric.now, fabric.again = 11.0, 2
+    fabric.look({route: 9.5})
+    assert fabric.failover.fell_back == 0  # nobody has looked at the path yet
+    asyncio.run(fabric.ways._find((HERE, THERE), doubtful=True, whole=False))
+    fabric.now, fabric.again = 12.0, 3
+    fabric.look({route: 9.5})
+    assert fabric.failover.held == ({} if alive else {route: f"went back: {STANDS}"})
+    assert fabric.failover.fell_back == (not alive)

@@ -107,6 +107,21 @@ def test_what_stands_still_goes_back_at_once() -> None:
     assert not scene.held()
 
 
+def test_one_message_that_stood_still_does_not_count_twice() -> None:
+    """Others failed meanwhile, or the peer did; nothing more completes for seconds after it."""
+    scene = Scene()
+    for _ in range(3):
+        scene.second((0, 0), 0.001)
+    scene.second(PLANNED, 7.5, messages=1)
+    assert not any(scene.second(PLANNED, messages=0) for _ in range(5))
+    assert scene.second(PLANNED, 0.001) == ""
+    scene.second(PLANNED, 7.5, messages=1)
+    scene.second(PLANNED, messages=0)
+    assert scene.second(PLANNED, 7.5, messages=1) == (
+        "went back: a message 7500.0 ms instead of 1.0 ms"
+    )
+
+
 def test_a_move_under_way_is_not_judged() -> None:
     """One of two queue pairs has not drained yet."""
     scene = Scene()
