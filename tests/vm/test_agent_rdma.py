@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM
@@ -13,12 +14,11 @@ from tests.vm.test_shim import pytestmark
 __all__ = ["pytestmark"]
 
 
-def test_the_agent_moves_one_of_two_jobs_live() -> None:
-    """Both are on the one path there is; when another comes up, one goes there.  Then the path of
-    the other dies, which it leaves without a completion that fails."""
+def report_of(*words: str) -> dict[str, Any]:
+    """What the guest has seen, if both jobs were moved and ended well."""
     build(SHIM)
-    output = finished([sys.executable, "-m", "tests.vm.agent_guest"])
-    report = json.loads(output.partition("REPORT ")[2].splitlines()[0])
+    output = finished([sys.executable, "-m", "tests.vm.agent_guest", *words])
+    report: dict[str, Any] = json.loads(output.partition("REPORT ")[2].splitlines()[0])
     assert len(report["before"]) == len(report["after"]) == 2, report["before"] + report["after"]
     before = {cls: path for path, _, cls in report["before"]}
     after = {cls: path for path, _, cls in report["after"]}
@@ -31,10 +31,13 @@ def test_the_agent_moves_one_of_two_jobs_live() -> None:
         assert row["failed"] == 0, report
         assert row["told"]["class"] in before, (job, report)
     assert sum(row["moves"] for row in report["told"][1].values()) > 0
-    assert {path for path, _, _ in report["after_failure"]} == {"p1"}, report
-    assert {cls for _, _, cls in report["after_failure"]} == set(before), report
-    print("left the dead path in", report["failure_s"], "s of the guest;", report["part"])
     assert report["verify"] == []
     assert report["status"] == [0] * 4, report
     assert report["good"] == [True] * 4, report
     assert {cls for _, _, cls in report["after_death"]} == set(before), report
+    return report
+
+
+def test_the_agent_moves_one_of_two_jobs_live() -> None:
+    """Both are on the one path there is; when another comes up, one goes there."""
+    report_of()
