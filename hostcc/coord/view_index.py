@@ -21,8 +21,8 @@ from hostcc.coord.core.payloads import FlowEntry, Flows, Paths, Profile
 from hostcc.coord.core.record_checker import CheckedRecord
 from hostcc.coord.core.store import Store
 from hostcc.coord.digest_tree import DigestTree
+from hostcc.coord.job_coupling import JobCoupling
 from hostcc.coord.live_records import Ends, Key, LiveRecords
-from hostcc.coord.name_groups import NameGroups
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
 
 _PLANNED = (
@@ -101,6 +101,7 @@ class ViewIndex:
         self._crossed: dict[str, int] = {}
         """By link: number of tables with a path over it."""
         self._tree = DigestTree()
+        self._coupling = JobCoupling(self.flows, self._links_of)
 
     def update(self, store: Store, dead: Collection[str]) -> None:
         """Read what has changed since the last call."""
@@ -182,24 +183,17 @@ class ViewIndex:
         Two jobs are coupled if an elephant of each has a path over the same link, used now or not;
         returned is what is coupled directly or through others (schedule/coupling.py).
         """
-        groups, joined = NameGroups(), set[Ends]()
-        for job in self.jobs:
-            pairs = {(flow.src, flow.dst) for flow in self.flows(job) if _couples(flow)}
-            for pair in pairs & self.tables.keys():
-                links = self.tables[pair].links
-                if links:
-                    groups.join([*(links[:1] if pair in joined else links), _sender(job)])
-                    joined.add(pair)
-        found = set(jobs)
-        wanted = {groups.of[_sender(job)] for job in found if _sender(job) in groups.of}
-        return found | {job for job in self.jobs if groups.of.get(_sender(job)) in wanted}
+        return self._coupling.of(jobs, self.jobs, len(self._crossed))
+
+    def _links_of(self, pair: Ends) -> tuple[str, ...]:
+        return self.tables[pair].links if pair in self.tables else ()
 
     def _merge(self, job: str) -> frozenset[str]:
         """Merge a job's profiles; return members that have begun or ceased to take part."""
         before, parts = self.jobs.get(job), self._records.profiles.get(job)
         if parts is None:
             self.jobs.pop(job, None)
-            self._of_job.pop(job, None)
+            self._flows_changed(job)
             self._tree.put(b"job " + job.encode(), None)
             hosts = _NOBODY
         else:
@@ -238,7 +232,7 @@ class ViewIndex:
         old = [flow for job in changed for flow in before.get(job, ())]
         new = [flow for job in changed for flow in now.get(job, ())]
         for job in changed:
-            self._of_job.pop(job, None)
+            self._flows_changed(job)
         for flow in old:
             self._tree.put(b"flow " + flow.id.encode(), None)
         for flow in new:
@@ -252,9 +246,14 @@ class ViewIndex:
             pairs.update(ends)
         return {pair for pair in pairs if (pair in self._between) != (pair in self.tables)}
 
+    def _flows_changed(self, job: str) -> None:
+        self._of_job.pop(job, None)
+        self._coupling.flows_changed(job)
+
     def _read_table(self, pair: Ends) -> set[str]:
         """Read a path table again; return the links that it had and has."""
         before, name = self.tables.pop(pair, None), b"table " + "\0".join(pair).encode()
+        self._coupling.table_changed(pair)
         links: frozenset[str] = _NOBODY
         if before is not None:
             links = frozenset(before.links)
@@ -321,16 +320,6 @@ def _table(ends: Ends, held: CheckedRecord, known: Collection[str]) -> KnownTabl
         links = paths[0].links  # most tables
     others = tuple(link for link in named if link not in used)
     return KnownTable(PathTable(*ends, paths), links, others)
-
-
-def _sender(job: str) -> str:
-    """Return a name for a job that no link has."""
-    return f"job {job}"
-
-
-def _couples(flow: Flow) -> bool:
-    """Return whether a flow gets a path from a plan, and so may meet others on links."""
-    return flow.size is SizeClass.ELEPHANT and flow.bytes > 0
 
 
 def _count_each(count: dict[Key, int], keys: Iterable[Key], more: int) -> None:

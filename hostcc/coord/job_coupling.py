@@ -1,0 +1,89 @@
+"""Finds the jobs of a view whose plans affect each other, again and again as it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostcc.coord.live_records import Ends
+from hostcc.model import Flow, SizeClass
+
+_SPARE_LINKS = 4096
+"""Links that are gone, until the others are numbered anew."""
+_Row = tuple[frozenset[Ends], NDArray[np.int32]]
+"""Pairs of hosts between which a job has elephants, and numbers of the links between them."""
+
+
+class JobCoupling:
+    """The links that elephants of each job may cross.
+
+    Two jobs are coupled if an elephant of each has a path over the same link, used now or not, or
+    through others (schedule/coupling.py). What a job crosses is kept until its flows or a table of
+    theirs change: of thousands of jobs, few change between two plans.
+    """
+
+    def __init__(
+        self, flows: Callable[[str], tuple[Flow, ...]], links: Callable[[Ends], Collection[str]]
+    ) -> None:
+        """`flows` returns those of a job, `links` those on paths between two hosts."""
+        self._flows, self._links = flows, links
+        self._rows: dict[str, _Row] = {}
+        self._numbers: dict[str, int] = {}
+        self._changed: set[Ends] = set()
+        """Pairs whose tables have changed since the last answer."""
+
+    def flows_changed(self, job: str) -> None:
+        """Forget what a job crosses: its flows have changed, or it has ended."""
+        self._rows.pop(job, None)
+
+    def table_changed(self, pair: Ends) -> None:
+        """Forget what jobs between two hosts cross."""
+        self._changed.add(pair)
+
+    def of(self, own: Iterable[str], jobs: Mapping[str, object], links: int) -> set[str]:
+        """Return the jobs that are coupled with `own` ones, which are among them.
+
+        `jobs`: all of the view; `links`: how many its tables have.
+        """
+        self._forget_changed(links)
+        names = list(jobs)
+        rows = [self._row(job) for job in names]
+        sizes = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+        crossed = np.concatenate([*rows, np.zeros(0, np.int32)])
+        by = np.repeat(np.arange(len(names)), sizes)
+        wanted = set(own)
+        found = np.fromiter((job in wanted for job in names), bool, len(names))
+        seen = np.zeros(len(self._numbers), bool)
+        before = -1
+        while (count := int(np.count_nonzero(found))) != before:
+            before = count
+            seen[crossed[found[by]]] = True
+            found[by[seen[crossed]]] = True
+        return wanted.union(names[index] for index in np.flatnonzero(found))
+
+    def _forget_changed(self, links: int) -> None:
+        if len(self._numbers) > links + _SPARE_LINKS:
+            self._rows, self._numbers = {}, {}
+        if self._changed:
+            gone = [job for job, (pairs, _) in self._rows.items()
+                    if not self._changed.isdisjoint(pairs)]  # fmt: skip
+            for job in gone:
+                del self._rows[job]
+            self._changed = set()
+
+    def _row(self, job: str) -> NDArray[np.int32]:
+        known = self._rows.get(job)
+        if known is None:
+            pairs = frozenset((flow.src, flow.dst) for flow in self._flows(job) if _couples(flow))
+            names = set[str]().union(*map(self._links, pairs))
+            numbers = self._numbers
+            links = [numbers.setdefault(name, len(numbers)) for name in names]
+            known = self._rows[job] = pairs, np.array(links, np.int32)
+        return known[1]
+
+
+def _couples(flow: Flow) -> bool:
+    """Return whether a flow gets a path from a plan, and so may meet others on links."""
+    return flow.size is SizeClass.ELEPHANT and flow.bytes > 0
