@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hostcc.coord.live_records import Ends
 from hostcc.model import Flow, SizeClass
 
 _SPARE_LINKS = 4096
 """Links that are gone, until the others are numbered anew."""
-_Row = tuple[frozenset[Ends], NDArray[np.int32]]
-"""Pairs of hosts between which a job has elephants, and numbers of the links between them."""
+_Row = tuple[tuple[Ends, ...], bytes]
+"""Pairs of hosts between which a job has elephants, and numbers of the links between them, each in
+four bytes: thousands of arrays would take more room, and longer to put together."""
 
 
 class JobCoupling:
@@ -50,9 +50,9 @@ class JobCoupling:
         self._forget_changed(links)
         names = list(jobs)
         rows = [self._row(job) for job in names]
-        sizes = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-        crossed = np.concatenate([*rows, np.zeros(0, np.int32)])
-        by = np.repeat(np.arange(len(names)), sizes)
+        sizes = np.fromiter(map(len, rows), np.int32, len(rows)) // np.dtype(np.int32).itemsize
+        crossed = np.frombuffer(b"".join(rows), np.int32)
+        by = np.repeat(np.arange(len(names), dtype=np.int32), sizes)
         wanted = set(own)
         found = np.fromiter((job in wanted for job in names), bool, len(names))
         seen = np.zeros(len(self._numbers), bool)
@@ -73,14 +73,14 @@ class JobCoupling:
                 del self._rows[job]
             self._changed = set()
 
-    def _row(self, job: str) -> NDArray[np.int32]:
+    def _row(self, job: str) -> bytes:
         known = self._rows.get(job)
         if known is None:
-            pairs = frozenset((flow.src, flow.dst) for flow in self._flows(job) if _couples(flow))
+            pairs = {(flow.src, flow.dst) for flow in self._flows(job) if _couples(flow)}
             names = set[str]().union(*map(self._links, pairs))
             numbers = self._numbers
             links = [numbers.setdefault(name, len(numbers)) for name in names]
-            known = self._rows[job] = pairs, np.array(links, np.int32)
+            known = self._rows[job] = tuple(pairs), np.array(links, np.int32).tobytes()
         return known[1]
 
 
