@@ -12,6 +12,8 @@ from hostcc.lab import agents
 from hostcc.lab.scenario import ActionSpec
 
 COMMAND_PATIENCE_S = 60
+CLIENT_VERBS = ("unfair", "rollback")
+"""Commands of the client that go to every agent."""
 
 
 @dataclass
@@ -45,15 +47,14 @@ def label(spec: ActionSpec) -> str:
 def perform(spec: ActionSpec, running: Sequence[agents.Agent]) -> str:
     """Perform an action; returns what went wrong, or an empty string.
 
-    Without agents, `unfair` and `kill-agent` do nothing: the same scenario serves variants
-    that have none.
+    Without agents, all but commands do nothing: the same scenario serves variants that have none.
     """
     if not isinstance(spec.run, str):
         return _command(spec.run)
     verb, *rest = spec.run.split()
-    if verb == "unfair":
+    if verb in CLIENT_VERBS:
         living = [agent for agent in running if agent.process.poll() is None]
-        return "; ".join(agents.control(living, ["unfair", *rest]))
+        return "; ".join(agents.control(living, [verb, *rest]))
     chosen = select(rest, running)
     agents.kill(chosen)
     return ""

@@ -29,6 +29,7 @@ HOSTCC = (sys.executable, "-m", "hostcc")
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 10.0
 CLIENT_PATIENCE_S = 30.0
+POLL_S = 0.05
 
 
 @dataclass
@@ -116,6 +117,29 @@ def restart(network: Network, agents: Sequence[Agent]) -> None:
     _wait(dead)
 
 
+def renew(network: Network, agents: Sequence[Agent]) -> str:
+    """Stop agents, start them again, and wait until they manage the same jobs; returns which do
+    not.  Raises LabError."""
+    before = [_managed(agent) for agent in agents]
+    stop(agents)
+    restart(network, agents)
+    deadline = time.monotonic() + START_PATIENCE_S
+    late = list(zip(agents, before, strict=True))
+    while late and time.monotonic() < deadline:
+        late = [(agent, jobs) for agent, jobs in late if _managed(agent) != jobs]
+        time.sleep(POLL_S)
+    return "; ".join(f"{agent.host.name}: expected {jobs}" for agent, jobs in late)
+
+
+def _managed(agent: Agent) -> dict[str, tuple[str, float, int]]:
+    # Job -> mode, weight, connections.  Raises LabError.
+    try:
+        jobs = ask(agent.socket, "status")["jobs"]
+    except HostccError as error:
+        raise LabError(f"agent of {agent.host.name}: {error}") from None
+    return {row["name"]: (row["mode"], row["weight"], row["flows"]) for row in jobs}
+
+
 def relaunch(network: Network, agent: Agent) -> None:
     """Start an agent that has ended again, as it was configured."""
     agent.process = _spawn(network, agent.host, agent.jobs, agent.environment).process
@@ -150,7 +174,7 @@ def _wait(agents: Sequence[Agent]) -> None:
         while not agent.ready:
             if agent.process.poll() is not None or time.monotonic() > deadline:
                 raise LabError(f"agent of {agent.host.name}: {_last_words(agent.log)}")
-            time.sleep(0.05)
+            time.sleep(POLL_S)
 
 
 def stop(agents: Sequence[Agent]) -> None:

@@ -40,6 +40,8 @@ def perform(spec: ActionSpec, stage: Stage) -> str:
         stage.watch.stop(words)
     elif verb == "start-agent":
         agents.restart(stage.network, actions.select(words, stage.agents))
+    elif verb == "restart-agent":
+        return agents.renew(stage.network, actions.select(words, stage.agents))
     elif isinstance(stage.network, LeafSpineLab) and verb in FABRIC:
         try:
             FABRIC[verb](stage, words)

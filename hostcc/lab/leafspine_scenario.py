@@ -166,7 +166,7 @@ def _check_event(
         yield key, "uplink LEAF SPINE MBIT, such as uplink leaf1 2 50", action.run
     elif verb in ("start-job", "stop-job") and words[0] not in jobs:
         yield key, f"one of {', '.join(sorted(jobs))}", words[0]
-    elif verb in ("kill-agent", "start-agent", "cut-gossip"):
+    elif verb in ("kill-agent", "start-agent", "restart-agent", "cut-gossip"):
         fine = known | jobs | {"all"}
         for word in words:
             if word not in fine:

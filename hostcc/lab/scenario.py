@@ -120,7 +120,8 @@ class ActionSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Annotated[str, Meta(pattern=r"^[^\x00]{1,4096}\Z", description="words")]
         | Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=256)]
     )
-    """`unfair ...` on every agent, `kill-agent HOST|JOB|all`, or a list: a command."""
+    """`unfair ...` or `rollback` on every agent, `kill-agent` or `restart-agent HOST|JOB|all`, or
+    a list: a command."""
     at_ms: Milliseconds | None = None
     at_iteration: Count | None = None
     """When the first job has done so many iterations."""
@@ -231,6 +232,12 @@ def check_background(key: str, background: BackgroundSpec) -> Iterator[Problem]:
         yield f"{key}.stop_ms", "0 or more than start_ms", background.stop_ms
 
 
+VERBS: Mapping[str, int | None] = MappingProxyType(
+    {"unfair": None, "rollback": 0, "kill-agent": None, "restart-agent": None}
+)
+"""Verbs of actions on agents -> number of words after them; None: one or more."""
+
+
 def check_actions(
     actions: Sequence[ActionSpec], events: Mapping[str, int | None] = MappingProxyType({})
 ) -> Iterator[Problem]:
@@ -242,12 +249,13 @@ def check_actions(
         if not isinstance(action.run, str):
             continue
         verb, *words = action.run.split() or [""]
-        known = {"unfair": None, "kill-agent": None, **events}
+        known = {**VERBS, **events}
         if verb not in known:
             verbs = ", ".join(f'"{name} ..."' for name in known)
             yield f"{key}.run", f"{verbs} or a list", action.run
         elif (len(words) != known[verb]) if known[verb] is not None else not words:
-            yield f"{key}.run", f'"{verb}" and {known[verb] or "one or more"} words', action.run
+            count = "one or more" if known[verb] is None else known[verb]
+            yield f"{key}.run", f'"{verb}" and {count} words', action.run
 
 
 def find(name: str) -> Path:

@@ -74,6 +74,12 @@ def test_mltcp_kill(tmp_path: Path) -> None:
     assert rows["congestion controls left registered"]["median"] == 0
 
 
+def test_mltcp_restart(tmp_path: Path) -> None:
+    found = bench(tmp_path, "mltcp-restart", "--flows", "2", "--iterations", "12", "--later", "2")
+    assert [row["case"] for row in found["rows"]] == ["restart", "rollback"]
+    assert all(row["after"]["median"] > 0 for row in found["rows"])
+
+
 def test_ack_cost(tmp_path: Path) -> None:
     extra = ("--flows", "2", "--iterations", "2", "--controls", "pass,hostcc")
     found = bench(tmp_path, "ack-cost", *extra)

@@ -221,13 +221,22 @@ def test_agents_are_toggled_killed_and_gone(tmp_path: Path) -> None:
     at_iteration = 60
     run = "unfair mltcp"
     [[action]]
+    at_iteration = 80
+    run = "restart-agent b"
+    [[action]]
+    at_iteration = 90
+    run = "rollback"
+    [[action]]
+    at_iteration = 90
+    run = "unfair mltcp"
+    [[action]]
     at_iteration = 120
     run = "kill-agent a"
     """
     )
     found = run(write(tmp_path, text), "--compare", "hostcc", "--alone", "0")
     (measured,) = found["variants"][0]["runs"]
-    assert [event["problem"] for event in measured["events"]] == ["", "", ""]
+    assert [event["problem"] for event in measured["events"]] == [""] * 6
     assert min(len(job["seconds"]) for job in measured["jobs"]) >= 200
     # Those of job b are still alive at the end.
     assert {agent["host"] for agent in measured["agents"]} == {"h3", "h4"}
