@@ -24,6 +24,9 @@ def test_what_happens_and_when_it_is_over(name: str) -> None:
 
 @pytest.mark.parametrize("worse", [{"back_s": 2.1}, {"ratio": 1.03}])
 def test_goals(worse: dict[str, float]) -> None:
-    assert all(one.met for one in mltcp_restart.judge("restart", [GOOD, GOOD]))
+    assert all(one.met for one in mltcp_restart.judge("one restarted", [GOOD, GOOD]))
     bad = msgspec.structs.replace(GOOD, **worse)
-    assert [one.met for one in mltcp_restart.judge("restart", [bad])].count(False) == 1
+    assert [one.met for one in mltcp_restart.judge("one restarted", [bad])].count(False) == 1
+    assert [one.met for one in mltcp_restart.judge("all restarted", [bad])] == [
+        "ratio" not in worse
+    ]
