@@ -56,9 +56,11 @@ def play(
         timer = np.where(sending, np.where(active, np.inf, compute_end), comm_at)
         timer = np.where(served, now + left, timer)
         step = np.minimum(np.maximum(timer.min(axis=0), now), duration) - now
-        now = now + step
+        end, now = now + left, now + step
         network += np.where(served, step, 0.0)
         left -= np.where(served, step, 0.0)
+        # After years a rest may be too small to be added to the time.
+        left = np.where(served & (end <= now), 0.0, left)
         ends = sending & (left <= EPS_S) & (compute_end <= now + EPS_S) & (now < duration - EPS_S)
         computing += np.where(ends, np.minimum(compute, duration - now), 0.0)
         compute_end = np.where(ends, now + compute, compute_end)

@@ -64,6 +64,12 @@ def test_nothing_to_compare() -> None:
     assert reference_job(np.array([1.0, 3.0, 3.0])) == 1
 
 
+def test_iterations_of_years_end() -> None:
+    """Seconds of the shortest step are lost in the sum of the years before it."""
+    comm = np.array([0.7, 1.0]) * 2.0**60 / 1e6
+    assert correction(np.ones(2), np.ones(2), comm, 1).tolist() == [1.0, 1.0]
+
+
 seconds = st.floats(0.01, 100.0)
 
 
