@@ -2,7 +2,8 @@
 
 A plan may take a quarter of a second and more, and where jobs come and go each change is another
 view.  Nothing is lost by waiting: the view that is active when there is time again is planned,
-those in between are skipped.
+those in between are skipped.  The longer a plan has taken, the longer the next one waits: the share
+holds whatever a plan takes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ MAX_CPU_SHARE = 0.01
 at most where jobs come and go all the time."""
 MAX_SAVED_S = 6.0
 """Processor time that is saved up at most: the first views after a pause are planned at once."""
-MAX_PAUSE_S = 300.0
-"""Between two plans at most: a plan that takes more than 3 s of a processor exceeds the share."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class CpuBudget:
 
     def spent(self, cost_s: float) -> CpuBudget:
         """Return the budget after a plan that took `cost_s` seconds of a processor."""
-        return CpuBudget(max(self.left_s - cost_s, -MAX_CPU_SHARE * MAX_PAUSE_S), self.at)
+        return CpuBudget(self.left_s - cost_s, self.at)
 
     @property
     def free(self) -> bool:
