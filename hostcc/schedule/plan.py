@@ -38,7 +38,7 @@ from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import Crossings, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, graph, nearest, pairs, pairs_on_links
 from hostcc.schedule.known_components import KnownComponents
-from hostcc.schedule.paths import free_paths, link_balance, replanning
+from hostcc.schedule.paths import crux, free_paths, link_balance, replanning
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.schedule.problem import Floats, Ints, ParsedView, Problem, read
 from hostcc.schedule.reuse import IntermediateResults, ReusedWork
@@ -314,7 +314,7 @@ def decide(
     )
     simulated = None
     if default and options.most_loss == math.inf and options.simulations:
-        if simulated_search.fits(problem):
+        if simulated_search.fits(problem, options.simulations):
             simulated = _simulated(problem, options, levels, worth)
         elif simulated_choice.fits(problem):
             simulated = _simulated_choice(problem, options, levels, worth, past)
@@ -395,7 +395,8 @@ def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -
     """Decide few jobs with few paths by simulating the best candidates."""
     small = SmallProblem(problem)
     judge = simulated_search.make_oracle(small, worth)
-    found = simulated_search.search(small, judge, worth, levels, options.simulations)
+    least = small.layout(tuple(crux.crux(problem).tolist()))
+    found = simulated_search.search(small, judge, worth, levels, options.simulations, least=least)
     how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
     moved = (MovedFlows(found.moved, of_all_work(found.gain)),) if found.moved else ()
     return Decision(found.routing, found.rank, found.level, how, moved)

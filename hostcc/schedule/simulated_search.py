@@ -23,6 +23,7 @@ from hostcc.schedule.order import MAX_ENUMERATED_JOBS, rates
 from hostcc.schedule.pair_loss import IsolatedTimes, slowdown
 from hostcc.schedule.paths.replanning import MIN_GAIN_FRACTION
 from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
+from hostcc.schedule.simulation_rows import expected_events
 
 MAX_ROUTINGS = 1024
 ORDERS_PER_COMPONENT = 8
@@ -36,6 +37,17 @@ WINDOW_ITERATIONS = (5.0, 30.0)
 """Simulated window (from, to), in iterations of the longest job."""
 MAX_PERIOD_RATIO = 64
 """Largest ratio of two jobs' iteration times; above it a simulation takes too long."""
+MAX_FLOWS = 512
+"""Flows up to which schedules are simulated."""
+MAX_ENUMERATED_CROSSINGS = 1 << 18
+"""Routings times links on the flows' paths up to which all routings are looked at."""
+MAX_CELLS_PER_JOB = 160 << 20
+"""Cells of arrays that are worked through to simulate, for each job, up to which that is done: some
+0.5 s of a processor. So what a plan takes in all grows with its jobs, however they are grouped."""
+ROUNDING = 1e-9
+"""Relative difference below which two simulated values are the same."""
+CELLS_OF_AN_EVENT = 1 << 13
+"""What an event costs by itself, beside a cell for each two rows of one job, in each schedule."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +68,10 @@ class SearchResult:
     """Gain of all moves together, as a fraction of the value without them."""
 
 
-def fits(problem: Problem) -> bool:
-    """Return whether a problem is small enough for this search."""
-    if not 0 < problem.job_count <= MAX_ENUMERATED_JOBS:
+def fits(problem: Problem, budget: int) -> bool:
+    """Return whether a problem is small enough for this search with about `budget` simulations."""
+    jobs = problem.job_count
+    if not 0 < jobs <= MAX_ENUMERATED_JOBS or problem.flow_count > MAX_FLOWS:
         return False
     if (np.maximum(problem.compute, problem.comm_start) <= TINY_S).any():
         return False
@@ -66,7 +79,24 @@ def fits(problem: Problem) -> bool:
     period = period[np.isfinite(period)]
     if len(period) and period.max() > MAX_PERIOD_RATIO * period.min():
         return False
-    return SmallProblem(problem).routings <= MAX_ROUTINGS
+    routings = SmallProblem(problem).routings
+    crossings = int(np.diff(problem.path_start)[problem.table_start[problem.flow_table]].sum())
+    return (
+        routings <= MAX_ROUTINGS
+        and routings * crossings <= MAX_ENUMERATED_CROSSINGS
+        and _cells(problem, budget) <= MAX_CELLS_PER_JOB * jobs
+    )
+
+
+def _cells(problem: Problem, budget: int) -> float:
+    """Return how many cells are expected to be worked through to simulate `budget` schedules."""
+    alone = np.diff(problem.table_start)[problem.flow_table] == 1
+    # Flows of a job that are alike, on the only path, are one row.
+    other = np.where(alone, -1, np.arange(problem.flow_count))
+    flows = np.stack([problem.flow_job, problem.flow_table, problem.flow_bytes, other])
+    rows = np.bincount(np.unique(flows, axis=1)[0].astype(np.int64), minlength=problem.job_count)
+    events = expected_events(_isolated_times(problem).period, rows, WINDOW_ITERATIONS[1])
+    return events * (CELLS_OF_AN_EVENT + budget * float((rows**2).sum()))
 
 
 def make_oracle(
@@ -94,20 +124,24 @@ def search(
     levels: int | None,
     budget: int,
     layouts: Sequence[Layout] | None = None,
+    least: Layout | None = None,
 ) -> SearchResult:
     """Choose paths (from `layouts`, or all), order and levels with about `budget` simulations.
 
     `levels` None: each job has a level of its own, by its rank. A flow leaves its present path only
-    if that gains more than MIN_GAIN_FRACTION of its job's value.
+    if that gains more than MIN_GAIN_FRACTION of its job's value, or if the routing would do less
+    than that of `least`, one of the layouts.
     """
     layouts = list(small.layouts()) if layouts is None else layouts
     components = list(dict.fromkeys(part for layout in layouts for part in layout.components))
     keep = max(ORDERS_PER_COMPONENT, budget // max(1, len(components)))
     orders = model(small, components, worth, keep)
     wanted = _promising_orders(small.problem, layouts, orders, budget)
+    if least is not None:
+        wanted |= {part: orders[part][0] for part in least.components if part not in wanted}
     oracle.learn(list(wanted.items()))
     best = {part: _sorted(oracle, part, ranks) for part, ranks in wanted.items()}
-    chosen, gain = _best_layout(small.problem, oracle, layouts, best, worth)
+    chosen, gain = _best_layout(small.problem, oracle, layouts, best, worth, least)
     rank, level = np.zeros(len(worth), np.int64), np.zeros(len(worth), np.int64)
     place = []
     if levels is None:
@@ -155,17 +189,25 @@ def _best_layout(
     layouts: Sequence[Layout],
     best: dict[Component, list[list[int]]],
     worth: Floats,
+    least: Layout | None,
 ) -> tuple[Layout, float]:
     """Return the best simulated layout, and the gain of its moves (a fraction)."""
+
+    def simulated(layout: Layout) -> float:
+        return sum(oracle.value(part, best[part][0]) for part in layout.components)
+
     min_gain = _min_gains(problem, worth)
     known = [layout for layout in layouts if all(part in best for part in layout.components)]
     value, chosen, still = -np.inf, known[0], 0.0
+    floor = 0.0 if least is None else simulated(least) * (1 - ROUNDING)
     for layout in known:
-        full = sum(oracle.value(part, best[part][0]) for part in layout.components)
-        here = full - sum(min_gain[flow] for flow in layout.moved)
+        full = simulated(layout)
         if not layout.moved:
             still = max(still, full)
-        if here > value + 1e-9 * full:
+        if full < floor:
+            continue
+        here = full - sum(min_gain[flow] for flow in layout.moved)
+        if here > value + ROUNDING * full:
             value, chosen = here, layout
     if not chosen.moved or still <= 0:
         return chosen, 0.0
@@ -218,7 +260,9 @@ def _compressed(
     if top <= oracle.value(part, start[1]) * (1 + margin):
         return start
     # Of those as good, the first with the fewest levels: what is not needed stays free.
-    equal = [one for one, value in zip(options, values, strict=True) if value >= top * (1 - 1e-9)]
+    equal = [
+        one for one, value in zip(options, values, strict=True) if value >= top * (1 - ROUNDING)
+    ]
     return min(equal, key=lambda one: max(one[1]))
 
 

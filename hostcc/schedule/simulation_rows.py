@@ -42,6 +42,16 @@ class _Row:
     links: list[int]
 
 
+def expected_events(period: Floats, rows: Ints, iterations: float) -> float:
+    """Return the starts and ends of phases and flows within `iterations` of the longest job.
+
+    `period` (J,): seconds of an iteration alone; `rows` (J,): flows that end at moments of their
+    own.
+    """
+    each = 2 + 2 * rows
+    return float((each * (iterations * period.max(initial=0.0) / period)).sum())
+
+
 def reduce_flows(
     jobs: int,
     flow_job: Sequence[int],

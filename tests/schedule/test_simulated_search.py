@@ -10,7 +10,7 @@ import pytest
 from hostcc.schedule import simulated_search
 from hostcc.schedule.components import SmallProblem
 from hostcc.schedule.fluid import Group, simulate
-from hostcc.schedule.problem import build
+from hostcc.schedule.problem import Ints, build
 from hostcc.schedule.simulation_rows import reduce_flows
 from hostcc.sim.small import small_case
 
@@ -89,10 +89,38 @@ def test_budget_bounds_the_work() -> None:
 def test_what_would_take_long_to_simulate_does_not_fit() -> None:
     view = small_case(5, 3)
     times = {job.job: 0.1 for job in view.jobs}
-    assert simulated_search.fits(build(view))
+    assert simulated_search.fits(build(view), 400)
     times[view.jobs[0].job] = 86_400.0
     jobs = [
         dataclasses.replace(job, compute_s=times[job.job], comm_start_s=times[job.job])
         for job in view.jobs
     ]
-    assert not simulated_search.fits(build(dataclasses.replace(view, jobs=tuple(jobs))))
+    assert not simulated_search.fits(build(dataclasses.replace(view, jobs=tuple(jobs))), 400)
+
+
+def test_no_routing_that_does_less_than_another_one_stays() -> None:
+    """Flows on paths that are nearly as good as Crux's: a move would not be worth its price."""
+    problem = build(small_case(5, 5))
+    small = SmallProblem(problem)
+    judge = simulated_search.make_oracle(small, problem.work, SHORT)
+    every = list(small.layouts())
+    judge.learn([(part, small.orders(part)) for one in every for part in one.components])
+
+    def value(routing: Ints) -> float:
+        return sum(
+            max(judge.value(part, rank) for rank in small.orders(part).tolist())
+            for part in small.layout(tuple(routing.tolist())).components
+        )
+
+    worths = sorted({value(np.array(one.routing)) for one in every})
+    best = worths[-1]
+    near = next(one for one in every if best * 0.99 < value(np.array(one.routing)) < best)
+    least = next(one for one in every if value(np.array(one.routing)) == best)
+    now = dataclasses.replace(problem, flow_path=np.array(near.routing))
+    on = SmallProblem(now)
+    stays = simulated_search.search(on, judge, now.work, None, 10**6)
+    assert stays.moved == ()
+    moved = simulated_search.search(on, judge, now.work, None, 10**6, least=least)
+    assert moved.moved
+    assert moved.gain > 0
+    assert value(moved.routing) >= best * (1 - 1e-9)

@@ -22,8 +22,13 @@ MAX_TRIED_PATHS = 6
 """Paths that a flow is tried on, the least loaded ones."""
 LIGHT_LOAD = 0.7
 """Mean peak load up to which predictions hold. On fuller links jobs lose more than predicted."""
-ROUGH_AT_ONCE = 1024
-"""Moves whose losses are estimated together: each takes some kilobytes for that."""
+MAX_MET = 1 << 21
+"""Jobs on the links of tried paths, in all, up to which moves are judged; the flows that are then
+left are not tried."""
+MAX_EXACT_PAIRS = 1 << 18
+"""Pairs of jobs that moves may bring together up to which their losses are not estimated."""
+MET_AT_ONCE = 1 << 18
+"""Jobs on the links of paths that are judged together: each takes some hundred bytes for that."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,22 @@ class Trials:
 def trials(
     problem: Problem, reference: IsolatedJobs, now: Occupancy, flows: Ints, *, rough: bool
 ) -> Trials:
-    """Judge the moves of `flows` to their least loaded paths."""
+    """Judge the moves of `flows` to their least loaded paths; of the first ones only, if they would
+    meet very many jobs there."""
     flow, path = candidates(problem, now, flows)
+    row, link = _crossings(problem, path)
+    met = np.bincount(row, np.diff(now.starts)[link], len(flow)).cumsum()
+    if len(flow) and met[-1] > MAX_MET:
+        last = np.flatnonzero(np.append(flow[1:] != flow[:-1], np.True_))
+        kept = last[max(0, int(np.searchsorted(met[last], MAX_MET)) - 1)] + 1
+        flow, path, met = flow[:kept], path[:kept], met[:kept]
+    pairs = min(int(met[-1]) if len(met) else 0, problem.job_count**2 // 2)
+    rough = rough or pairs > MAX_EXACT_PAIRS
     # Exact losses depend on how many there are, so they are computed together.
-    size = ROUGH_AT_ONCE if rough else max(1, len(flow))
-    parts = [slice(at, at + size) for at in range(0, len(flow), size)]
-    cost = [costs(problem, reference, now, flow[one], path[one], rough=rough) for one in parts]
-    return Trials(flow, path, np.concatenate([np.zeros(0), *cost]))
+    part = (met // MET_AT_ONCE if rough else np.zeros(len(met))).astype(np.int64)
+    each = np.split(np.arange(len(flow)), np.flatnonzero(np.diff(part)) + 1)
+    cost = [costs(problem, reference, now, flow[one], path[one], rough=rough) for one in each]
+    return Trials(flow, path, np.concatenate(cost))
 
 
 def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | Floats) -> list[int]:

@@ -28,6 +28,8 @@ MAX_ENUMERATED_ROUTINGS = 1024
 """Routings up to which all are tried."""
 MAX_ENUMERATED_CELLS = 1 << 22
 """Routings times jobs times links (or jobs) up to which all are tried."""
+MAX_PLACED_CELLS = 1 << 26
+"""Links times flows times routings, or times paths, up to which all are tried."""
 MAX_CHECKED_ROUTINGS = 12
 """Enumerated routings that are judged with their actual losses."""
 WORTH_UNITS = 2.0**36
@@ -63,6 +65,8 @@ def choose(
     if (options > 1).sum() <= MAX_ENUMERATED_ROUTINGS.bit_length() and (
         (routings := math.prod(options.tolist())) <= MAX_ENUMERATED_ROUTINGS
         and routings * jobs * max(jobs, problem.link_count) <= MAX_ENUMERATED_CELLS
+        and max(routings * len(start), len(problem.path_ids)) * problem.link_count
+        <= MAX_PLACED_CELLS
     ):
         return _enumerate(problem, reference, start, options)
     toll = MIN_GAIN_FRACTION * float(reference.worth.sum())

@@ -56,7 +56,7 @@ def test_rough_losses_are_the_same_block_by_block(monkeypatch: pytest.MonkeyPatc
     whole = found()
     assert len(whole) == 12
     assert len(set(whole)) == 5  # each job loses something else on its path, and nothing elsewhere
-    monkeypatch.setattr(moves, "ROUGH_AT_ONCE", 5)
+    monkeypatch.setattr(moves, "MET_AT_ONCE", 5)
     assert found() == whole
 
 
