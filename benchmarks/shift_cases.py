@@ -15,7 +15,7 @@ DDP = ("python3", "-m", "hostcc.lab.ddp_worker")
 
 @dataclass(frozen=True)
 class Goal:
-    """What has to be reached after the first ten iterations, in times the time alone.
+    """What has to be reached once the jobs take turns, in times the time alone.
 
     None in all: no slower than the best of the other variants, since the jobs do not fit.
     """

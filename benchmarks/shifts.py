@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import numpy as np
 
 from benchmarks import bars, campaign, goals, options
 from benchmarks.context import Context
 from benchmarks.figures import Figures
-from benchmarks.headings import columns
+from benchmarks.headings import Heading, columns
+from benchmarks.headings import cells as over_runs
 from benchmarks.record import Cell, Column, Record, Spread, Verdict
 from benchmarks.shift_cases import CASES, scenario_of
 from hostcc.lab import override
+from hostcc.lab.results import RunResult
+from hostcc.lab.statistics import FIRST_ITERATIONS
 
 SUBJECT, WITHOUT, REFERENCE = "hostcc", "no-shifts", "cubic"
 VARIANTS = (SUBJECT, WITHOUT, REFERENCE)
@@ -21,10 +28,25 @@ USUAL = ("rings-1", "rings-4", "rings-8", "ddp")
 NO_SLOWER, AS_GOOD = 1.02, 1.01
 """Times cubic's mean, which nothing may exceed; and times the best of the others, where jobs do not
 fit."""
+SETTLE_ITERATIONS = 5
+"""Of each job, once all take turns, until its iterations count."""
 LEGEND = (
-    "ratios to each job alone, median (least..greatest) over the runs; mean: over all iterations, "
-    "of which the first pass before the jobs are known; rest: after the tenth; p99: worst job"
+    "ratios to each job alone, median (least..greatest) over the runs; mean: over all iterations; "
+    f"held: from {SETTLE_ITERATIONS} iterations after all jobs take turns, or after the tenth "
+    "where they take none; p99: worst job"
 )
+
+
+@dataclass(frozen=True)
+class HeldFigures:
+    """Iterations of one run once its jobs take turns, in times the time alone."""
+
+    held: Annotated[float, Heading("held")]
+    """Mean of the jobs' means."""
+    p99_held: Annotated[float, Heading("p99 of held")]
+    """Of the worst job."""
+    turns_from_s: Annotated[float | None, Heading("turns from s", 1)]
+    """When the last job began to take turns; None: not all did."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +80,14 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     rows: list[dict[str, Cell]] = []
     verdicts: list[Verdict] = []
     for name in args.cases:
-        cells = measured.cells(name)
+        found = measured.group(name)
+        late = {} if found is None else {
+            variant.name: over_runs([held(run) for run in variant.runs])
+            for variant in found.variants
+        }  # fmt: skip
+        cells = {
+            variant: {**cell, **late[variant]} for variant, cell in measured.cells(name).items()
+        }
         here = judge(name, cells)
         verdicts += here
         rows += [
@@ -83,7 +112,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         columns=[
             Column("case", "case"),
             Column("variant", "variant"),
-            *columns(Figures, "mean", "first", "rest", "p99_rest", "slowest_job", "loss_percent"),
+            *columns(Figures, "mean", "first"),
+            *columns(HeldFigures),
+            *columns(Figures, "slowest_job", "loss_percent"),
             Column("goals", "goals"),
         ],
         rows=rows,
@@ -98,7 +129,7 @@ def judge(case: str, cells: Mapping[str, Mapping[str, Spread]]) -> list[Verdict]
     if SUBJECT not in cells:
         return []
     own, goal = cells[SUBJECT], CASES[case].goal
-    bounds = (("rest", "rest", goal.mean), ("p99", "p99_rest", goal.p99))
+    bounds = (("held", "held", goal.mean), ("p99", "p99_held", goal.p99))
     made = [
         goals.verdict(case, f"{word} <= {most:g}", own[figure].values, at_most=most)
         for word, figure, most in bounds
@@ -108,12 +139,30 @@ def judge(case: str, cells: Mapping[str, Mapping[str, Spread]]) -> list[Verdict]
     if usual:
         words = f"mean <= {NO_SLOWER:g} of cubic's"
         made.append(goals.verdict(case, words, _over(own["mean"], usual), at_most=NO_SLOWER))
-    others = [cells[name]["rest"].median for name in cells if name != SUBJECT]
+    others = [cells[name]["held"].median for name in cells if name != SUBJECT]
     best = min((one for one in others if one is not None), default=None)
     if best and goal.mean is None:
-        words = f"rest <= {AS_GOOD:g} of the best other"
-        made.append(goals.verdict(case, words, _over(own["rest"], best), at_most=AS_GOOD))
+        words = f"held <= {AS_GOOD:g} of the best other"
+        made.append(goals.verdict(case, words, _over(own["held"], best), at_most=AS_GOOD))
     return made
+
+
+def held(run: RunResult) -> HeldFigures:
+    """The figures of a run; where too few iterations are left, of its last one."""
+    turns = [job.turns_from_s for job in run.jobs if job.turns_from_s is not None]
+    begin_s = max(turns) if len(turns) == len(run.jobs) > 0 else None
+    ratios = []
+    for job in run.jobs:
+        first = FIRST_ITERATIONS
+        if begin_s is not None:
+            first = int(np.searchsorted(job.starts_s, begin_s)) + SETTLE_ITERATIONS
+        kept = min(first, len(job.seconds) - 1)
+        ratios.append(np.array(job.seconds[kept:]) / job.summary.alone_s)
+    return HeldFigures(
+        float(np.mean([one.mean() for one in ratios])),
+        float(max(np.percentile(one, 99) for one in ratios)),
+        begin_s,
+    )
 
 
 def _over(of: Spread, reference: float) -> list[float | None]:
@@ -121,10 +170,10 @@ def _over(of: Spread, reference: float) -> list[float | None]:
 
 
 def draw(record: Record, out: Path) -> Sequence[Path]:
-    """Mean after the tenth iteration, a panel per case."""
+    """Mean once jobs take turns, a panel per case."""
     return [
         bars.draw(
-            record, out / "shifts.png", panel=("case",), bar="variant", figure="rest",
-            label="mean iteration time after the tenth / alone",
+            record, out / "shifts.png", panel=("case",), bar="variant", figure="held",
+            label="mean iteration time once jobs take turns / alone",
         )
     ]  # fmt: skip

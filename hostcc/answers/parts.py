@@ -370,6 +370,8 @@ class GatedJob(Struct, frozen=True, kw_only=True):
     """Jobs that it waits for, and that wait for it."""
     reason: str | None = None
     """Why it takes no turns, or does not wait at present; None: it does, or meets no other job."""
+    turns_for_s: Seconds | None = None
+    """For how long it has taken turns; None: it takes none."""
     turns_waited: Annotated[
         int, Counter("hostcc_job_turns_waited", "Bursts that waited for another job")
     ] = 0

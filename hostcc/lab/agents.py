@@ -244,6 +244,23 @@ def statuses(agents: Sequence[Agent]) -> dict[str, Any]:
     return found
 
 
+def turns_since(agents: Sequence[Agent]) -> dict[str, float]:
+    """Job -> since when all of its hosts' agents have it take turns, CLOCK_MONOTONIC seconds.
+
+    A job that one of them has take none is left out; an agent that does not answer is.
+    """
+    since: dict[str, list[float]] = {}
+    none = set[str]()
+    for answer in statuses(agents).values():
+        now_s = time.monotonic()
+        for row in (row for part in answer.get("parts", ()) for row in part.get("gated", ())):
+            if row["turns_for_s"] is None:
+                none.add(row["job"])
+            else:
+                since.setdefault(row["job"], []).append(now_s - row["turns_for_s"])
+    return {job: max(times) for job, times in since.items() if job not in none}
+
+
 def usage(agent: Agent) -> dict[str, float]:
     """CPU seconds and resident bytes of an agent, from /proc; empty when it is gone."""
     try:

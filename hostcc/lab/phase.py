@@ -59,6 +59,8 @@ class PhaseResult:
     tcp: TcpCounts = field(default_factory=TcpCounts)
     resets: int = 0
     """Of jobs' connections before the jobs were told to leave."""
+    turns: dict[str, float] = field(default_factory=dict)
+    """Job -> since when it took turns, CLOCK_MONOTONIC seconds, of those that did at the end."""
     snapshots: list[tuple[float, tuple[Segment, ...]]] = field(default_factory=list)
     """Time, CLOCK_MONOTONIC seconds, and which paths every flow had taken until then."""
 
@@ -224,6 +226,7 @@ class _Phase:
             if not stopping and watch.staying and watch.least >= plan.iterations:
                 stopping = True
                 self._count_resets()
+                result.turns = agents.turns_since(self.agents)
                 watch.stop([job.name for job in plan.jobs])
             if time.monotonic() > limit:
                 raise LabError(f"gave up after {limit - result.start:.0f} s: too slow to be useful")

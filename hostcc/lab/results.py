@@ -28,6 +28,9 @@ class JobResult(msgspec.Struct, frozen=True):
     """When each iteration began, seconds after the common start."""
     retransmitted_segments: int
     sent_segments: int
+    turns_from_s: float | None = None
+    """When it began to take turns on all of its hosts, seconds after the common start; None: it
+    took none at the end."""
 
 
 class QueueResult(msgspec.Struct, frozen=True):

@@ -195,6 +195,7 @@ def _run_result(
         starts[job.name] = [step.start - measured.start for step in steps]
         ratios[job.name] = [value / alone for value in seconds]
         again, sent = measured.retransmitted[job.name]
+        since = measured.turns.get(job.name)
         jobs.append(
             results.JobResult(
                 name=job.name,
@@ -203,6 +204,7 @@ def _run_result(
                 starts_s=starts[job.name],
                 retransmitted_segments=again,
                 sent_segments=sent,
+                turns_from_s=since - measured.start if since is not None else None,
             )
         )
     return results.RunResult(

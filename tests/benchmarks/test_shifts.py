@@ -6,16 +6,18 @@ import pytest
 
 from benchmarks.record import Spread, spread
 from benchmarks.shift_cases import CASES, scenario_of
-from benchmarks.shifts import USUAL, VARIANTS, judge
+from benchmarks.shifts import USUAL, VARIANTS, held, judge
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
+from hostcc.lab.results import JobResult, RunResult
+from hostcc.lab.statistics import summarise
 from hostcc.lab.variants import resolve
 
 pytestmark = pytest.mark.unit
 
 
-def cells(mean: float, rest: float, p99: float) -> dict[str, Spread]:
+def cells(mean: float, held: float, p99: float) -> dict[str, Spread]:
     return {name: spread([value]) for name, value in zip(
-        ("mean", "rest", "p99_rest"), (mean, rest, p99), strict=True
+        ("mean", "held", "p99_held"), (mean, held, p99), strict=True
     )}  # fmt: skip
 
 
@@ -46,6 +48,29 @@ def test_shared_links_are_those_of_a_chain() -> None:
     ]
     assert [len(one & leaves[1]) for one in leaves] == [1, 2, 1]
     assert not leaves[0] & leaves[2]
+
+
+def run_of(*turns_from_s: float | None) -> RunResult:
+    """Jobs alone 0.1 s: 14 iterations of twice that, then ten as alone, the last 50 % longer."""
+    seconds = [0.2] * 14 + [0.1] * 9 + [0.15]
+    starts = [sum(seconds[:at]) for at in range(len(seconds))]
+    summary = summarise(seconds, 0.1, 0.1)
+    jobs = [
+        JobResult(f"job-{at}", summary, seconds, starts, 0, 0, since)
+        for at, since in enumerate(turns_from_s)
+    ]
+    return RunResult(0.0, jobs, None, {}, 0, [], [], [], None)
+
+
+def test_iterations_count_once_all_jobs_take_turns() -> None:
+    taken = held(run_of(0.5, 1.7))  # in the ninth iteration; five more do not count
+    assert taken.turns_from_s == 1.7
+    assert taken.held == pytest.approx(1.05)
+    assert taken.p99_held == pytest.approx(1.455)
+    for none in (run_of(0.5, None), run_of(None, None)):
+        assert held(none).turns_from_s is None
+        assert held(none).held == pytest.approx((4 * 2 + 9 + 1.5) / 14)
+    assert held(run_of(99.0)).held == pytest.approx(1.5)  # too late: the last one
 
 
 def test_goals() -> None:

@@ -110,6 +110,8 @@ class Gates:
         self._alone = frozenset[str]()
         """The other jobs of this host."""
         self._totals = HoldTotals()
+        self._since_s: dict[str, float] = {}
+        """Job of this host -> since when it takes turns, monotonic."""
         self._local_due_s = 0.0
         self._local = True
         """Whether this host alone decides about some of its jobs."""
@@ -129,7 +131,7 @@ class Gates:
         """Listen to other hosts; gates are armed with the first tick."""
         self._keeper = GateKeeper(self._host.config.shifts.max_share)
         self._kernel = None
-        self._totals = HoldTotals()
+        self._totals, self._since_s = HoldTotals(), {}
         self._planned, self._local_due_s = (None, frozenset()), 0.0
         self._cluster.listen(gate_notes.TOPIC, self._hear)
         self._host.journal.begin(*planned(self._host.config))
@@ -144,6 +146,8 @@ class Gates:
         self._shim.look()
         self._keeper.max_share = self._host.config.shifts.max_share
         self._follow(engine)
+        now_s = self._clock()
+        self._since_s = {job: self._since_s.get(job, now_s) for job in self._keeper.own}
         self._write(self._kernel)
         self._poll()
         if self._keeper.own or self._totals.jobs:
@@ -154,6 +158,7 @@ class Gates:
         self._cluster.listen(gate_notes.TOPIC, None)
         kernel, self._kernel = self._kernel, None
         self._keeper.follow({}, ())
+        self._since_s = {}
         self._poll()
         try:
             self._shim.close()
@@ -183,6 +188,7 @@ class Gates:
                     rdma=name in self._rdma,
                     rivals=list(plan.rivals) if plan is not None else [],
                     reason=self._reason(job, plan, now_s),
+                    turns_for_s=now_s - self._since_s[name] if name in self._since_s else None,
                     turns_waited=of.turns,
                     held_s=of.held_s,
                     held_per_iteration_s=of.held_s / of.iterations if of.iterations else None,

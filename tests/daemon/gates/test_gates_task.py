@@ -274,11 +274,16 @@ def test_status_says_who_waits_for_whom(world: World) -> None:
     assert (row.job, row.rivals, row.reason) == ("a", ["b"], None)
     assert (row.turns_waited, row.held_s, row.held_per_iteration_s) == (4, 0.5, 0.005)
     assert not view.local
+    assert row.turns_for_s is not None
+    world.now += 7.0
+    world.tick()
+    assert world.part.view().gated[0].turns_for_s == row.turns_for_s + 7.0
     world.plans.result = None
     world.tick()
     view = world.part.view()
     assert view.local
     assert (view.gated[0].rivals, view.gated[0].reason) == ([], None)
+    assert view.gated[0].turns_for_s is None
 
 
 def test_jobs_that_have_ended_count_in_the_totals(world: World) -> None:
