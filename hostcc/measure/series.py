@@ -129,12 +129,7 @@ def joined(before: ByteSeries, after: ByteSeries) -> ByteSeries:
     """
     if not len(before):
         return after
-    gap = np.zeros(silence(before.bin_ns, before.end_ns, after), dtype=np.int64)
-    return replace(
-        before,
-        tx=np.concatenate((before.tx, gap, after.tx)),
-        rx=np.concatenate((before.rx, gap, after.rx)),
-    )
+    return continued(before, after, silence(before.bin_ns, before.end_ns, after))
 
 
 def continued(before: ByteSeries, later: Bins, gap: int = 0) -> ByteSeries:
