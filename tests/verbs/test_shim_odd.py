@@ -96,6 +96,13 @@ def region(places: Places) -> Iterator[PlanRegion]:
     made.close()
 
 
+def steered(places: Places) -> PlanRegion:
+    """A plan with a path for the job."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    return plan
+
+
 @pytest.mark.parametrize("what", ["errno", "cancel", "fork", "full"])
 def test_nothing_of_it_is_noticed(
     odd: Path,
@@ -174,8 +181,7 @@ def a_fake_mlx5(odd: Path) -> Path:
 def test_mlx5s_own_call_moves_without_draining(odd: Path, places: Places, what: str) -> None:
     """Another port alone; where the device refuses, the usual way.  Absent hardware: a stand-in."""
     library = a_fake_mlx5(odd)
-    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
-    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    plan = steered(places)
     one = Odd(odd, what, places, before=f"export ODD_MLX5={library}")
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
     one.go()
@@ -186,16 +192,21 @@ def test_mlx5s_own_call_moves_without_draining(odd: Path, places: Places, what: 
     plan.close()
 
 
-def test_a_move_that_takes_too_long_is_given_up_not_left(odd: Path, places: Places) -> None:
-    """What is under way does not come to an end while a move waits for it.  The queue pair goes
-    back when it does, also when the agent has died meanwhile."""
-    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
-    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+def stuck(odd: Path, places: Places) -> tuple[Odd, PlanRegion]:
+    """A job with a path whose move to another one was given up, and its plan."""
+    plan = steered(places)
     one = Odd(odd, "slow", places)
     one.go()
     assert one.says() == "slow"
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
     one.until(lambda count: count.qps[0].failed > 0)
+    return one, plan
+
+
+def test_a_move_that_takes_too_long_is_given_up_not_left(odd: Path, places: Places) -> None:
+    """What is under way does not come to an end while a move waits for it.  The queue pair goes
+    back when it does, also when the agent has died meanwhile."""
+    one, plan = stuck(odd, places)
     plan.close()
     one.go()
     assert one.says() == "good"
@@ -207,13 +218,7 @@ def test_a_move_that_takes_too_long_is_given_up_not_left(odd: Path, places: Plac
 
 def test_what_has_drained_late_takes_the_path_of_the_plan_then(odd: Path, places: Places) -> None:
     """As after the death of a path: what is under way is only over when the device gives it up."""
-    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
-    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
-    one = Odd(odd, "slow", places)
-    one.go()
-    assert one.says() == "slow"
-    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
-    one.until(lambda count: count.qps[0].failed > 0)
+    one, plan = stuck(odd, places)
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50002,)),))])
     one.go()
     assert one.says() == "good"
@@ -223,8 +228,7 @@ def test_what_has_drained_late_takes_the_path_of_the_plan_then(odd: Path, places
 
 
 def test_back_is_to_the_path_that_the_job_had(odd: Path, places: Places) -> None:
-    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
-    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    plan = steered(places)
     one = Odd(odd, "errno", places)
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", ()),))])
     one.until(lambda count: (count.qps[0].port, count.qps[0].moves) == (0, 1))
@@ -335,8 +339,7 @@ def test_devices_that_are_closed_leave_their_place(
 
 def test_a_device_is_closed_under_its_queue_pair(odd: Path, places: Places) -> None:
     """Neither is touched again when the plan changes, others are moved."""
-    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
-    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    plan = steered(places)
     one = Odd(odd, "undestroyed", places)
     one.go()
     assert one.says() == "closed"
