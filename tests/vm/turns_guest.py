@@ -18,11 +18,12 @@ from hostcc.schedule.gates.groups import Exchange, GatePlan
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import read_counts
 from tests.vm import roce_fabric
-from tests.vm.bins_guest import COUNTS, PLAN, STOP, started
 from tests.vm.patience import until, worked_s
+from tests.vm.sender import COUNTS, PLAN, STOP, Sender, begun
 
 JOBS = ("one", "other")
 PAUSE_S, SEND_S = 0.4, 0.6
+"""The pause is shorter: a burst that fits into the other job's pause lets nobody wait after it."""
 SILENCE_S = 0.2
 """Longer than between two messages, however slow the processor."""
 EXCHANGE = Exchange(period_s=60.0, burst_s=20.0, link_s=20.0, confidence=1.0)
@@ -30,39 +31,45 @@ EXCHANGE = Exchange(period_s=60.0, burst_s=20.0, link_s=20.0, confidence=1.0)
 HOLDS, MORE_BYTES = 3, 1 << 19
 """Of each job; and that each sends when the agent has died."""
 WORK_S = 600.0
+FOLLOW_S = 0.5
+"""Between two looks at how far it is."""
 
 
 class Agent:
     """Gates of both jobs, and all that they said."""
 
-    def __init__(self, region: PlanRegion, pids: dict[str, list[int]]) -> None:
-        self._region = region
-        self.gates = ShimGates(lambda: region, lambda: pids, lambda: COUNTS)
+    def __init__(
+        self, region: PlanRegion, pids: dict[str, int], silence_s: float = SILENCE_S
+    ) -> None:
+        self._region, self._silence_s = region, silence_s
+        processes = {job: [pid] for job, pid in pids.items()}
+        self.gates = ShimGates(lambda: region, lambda: processes, lambda: COUNTS)
         self._keeper = GateKeeper(max_share=1.0)
         plans = {name: GatePlan(EXCHANGE, tuple({*JOBS} - {name})) for name in JOBS}
         self._keeper.follow(plans, JOBS)
         self.events: list[tuple[str, str, float]] = []
         """(Job, event, seconds)."""
 
-    def go_on(self) -> bool:
-        """Follow what has happened; returns whether each job has waited often enough."""
-        end_s = time.monotonic() + 0.1
+    def go_on(self, armed: bool = True) -> None:
+        """Follow what happens for FOLLOW_S; not `armed`: nobody has to wait."""
+        end_s = time.monotonic() + FOLLOW_S
         while time.monotonic() < end_s:
             self._region.beat()
             self.gates.look()
             for job, event, at_s in self.gates.bursts(time.monotonic()):
                 self.events.append((job, event.name, at_s))
                 self._keeper.burst(job, event, at_s, at_s)
-            self.arm()
+            if armed:
+                self.arm()
+            else:
+                self.gates.arm({})
             time.sleep(POLL_S)
-        held = self.gates.holds()
-        return all(held[job].turns >= HOLDS for job in JOBS if job in held) and len(held) == 2
 
     def arm(self, closed_s: float = 0.0) -> None:
         """As the queue says, or for so long."""
         now_s = time.monotonic()
         until_s = {job: self._keeper.closed_until_s(job, now_s) for job in JOBS}
-        gates = {job: Gate(max(0.0, at_s + closed_s), EXCHANGE, SILENCE_S)
+        gates = {job: Gate(max(0.0, at_s + closed_s), EXCHANGE, self._silence_s)
                  for job, at_s in until_s.items() if job in self.gates.jobs}  # fmt: skip
         self.gates.arm(gates)
 
@@ -72,17 +79,17 @@ def report() -> dict[str, Any]:
     began = time.monotonic()
     region = PlanRegion.create(PLAN, jobs=4, stale_s=60.0)
     region.publish([RdmaJob(name) for name in JOBS])
-    jobs = {}
-    for name in JOBS:  # each tries alone how many messages it sends in that time
-        print(f"starting {name}", flush=True)  # the host waits for words
-        jobs[name] = started(name, PAUSE_S, SEND_S)
-        output = jobs[name].stdout
-        assert output is not None
-        output.readline()
-    print("turns", flush=True)
-    pids = [job.pid for job in jobs.values()]
-    agent = Agent(region, {name: [job.pid] for name, job in jobs.items()})
-    until(agent.go_on, lambda: worked_s(pids), "holds", WORK_S)
+    jobs = {name: Sender(name, PAUSE_S, SEND_S) for name in JOBS}
+    pids = begun(jobs.values())
+    print("turns of", [job.messages for job in jobs.values()], "messages", flush=True)
+    agent = Agent(region, dict(zip(jobs, pids, strict=True)))
+
+    def waited() -> bool:
+        agent.go_on()
+        held = agent.gates.holds()
+        return all(job in held and held[job].turns >= HOLDS for job in JOBS)
+
+    until(waited, lambda: worked_s(pids), "holds", WORK_S)
     agent.arm(closed_s=600.0)
     region._header.stale_us = 1
     sent, held = sent_by(), agent.gates.holds()
@@ -95,13 +102,11 @@ def report() -> dict[str, Any]:
     after = agent.gates.holds()
     print("ending", flush=True)
     STOP.touch()
-    for job in jobs.values():
-        job.communicate(timeout=300)
     return {
         "events": agent.events,
         "turns": {job: held[job].turns for job in JOBS},
         "turns_after_death": {job: after[job].turns for job in JOBS},
-        "status": [job.returncode for job in jobs.values()],
+        "status": [job.end() for job in jobs.values()],
         "seconds": time.monotonic() - began,
     }
 
