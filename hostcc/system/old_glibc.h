@@ -26,6 +26,7 @@
 
 #define HCC_OLD(name) __asm__(".symver " #name "," #name "@" HCC_OLDEST)
 
+HCC_OLD(dladdr);
 HCC_OLD(dlclose);
 HCC_OLD(dlerror);
 HCC_OLD(dlopen);

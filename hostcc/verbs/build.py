@@ -19,7 +19,7 @@ SHIM = cc.shared_library(
     HERE / "libhostcc-rdma.so",
     (HERE / "shim.c", HERE / "shim_qp.c", HERE / "shim_gate.c", HERE / "shim_turn.c",
      HERE / "shim_device.c", HERE / "shim_bins.c", HERE / "shim_burst.c", HERE / "shim_files.c",
-     HERE / "plan.c", *PCIE.sources),
+     HERE / "shim_libraries.c", HERE / "plan.c", *PCIE.sources),
     exports=(
         "ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout",
     ),

@@ -261,6 +261,7 @@ static int follow(void)
 			place(counts_prefix, "HOSTCC_RDMA_COUNTS", COUNTS_PREFIX);
 			place(semaphores_path, "HOSTCC_PCIE_SEMAPHORES", SEMAPHORES);
 			strcpy(job_name, name);
+			shim_libraries_begin();
 		}
 		following = ours && !start_thread() ? 1 : -1;
 	}
@@ -284,7 +285,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return shim_real.modify_qp(qp, attr, mask);
 	/* We hold locks and open files: a thread that is cancelled there would keep them. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	error = shim_modify(qp, attr, mask);
+	error = shim_modify(qp, attr, mask, __builtin_return_address(0));
 	pthread_setcancelstate(before, NULL);
 	return error;
 }

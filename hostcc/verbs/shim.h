@@ -46,6 +46,7 @@ struct shim_qp {
 	const struct ibv_context *_Atomic context;
 	struct ibv_ah_attr av; /* from here on: made anew for each queue pair that comes here */
 	uint32_t turn;     /* which of several ports is its */
+	uint32_t label;    /* that it had before any of ours */
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
 	int away;          /* is in SQD for a move: has to go back to RTS */
@@ -92,8 +93,14 @@ const char *shim_semaphores(void); /* where the region of PCIe semaphores is */
 void shim_look_again(void);
 extern struct hcc_rdma_counts *_Atomic shim_counts; /* nobody else's before an agent was seen */
 
+/* shim_libraries.c: what libraries choose where the job chooses nothing. */
+void shim_libraries_begin(void); /* in the job's own thread: reads its environment */
+/* Whether the job leaves the port to us; `caller` is where its library's code goes on. */
+int shim_left_port(const struct ibv_ah_attr *av, const void *caller);
+int shim_left_class(const struct ibv_ah_attr *av);
+
 /* shim_qp.c: the queue pairs. */
-int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const void *caller);
 int shim_destroy(struct ibv_qp *qp);
 /* The job closes a device: what it has not destroyed there is gone with it. */
 void shim_close(struct ibv_context *context);

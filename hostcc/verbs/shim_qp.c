@@ -25,13 +25,16 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int any_away;
 static uint64_t nudged_ns; /* by the thread: when it last nudged those that drain */
 
-/* The port that the kernel makes of the numbers of both ends, where there is no flow label. */
+/* The port that the kernel makes of its own flow label, or of the numbers of both ends. */
 static uint16_t port_by_default(const struct shim_qp *one)
 {
-	uint64_t digest = (uint64_t)one->number * one->peer;
+	uint64_t digest = one->label;
 
-	digest ^= digest >> 20;
-	digest ^= digest >> 40;
+	if (!digest) {
+		digest = (uint64_t)one->number * one->peer;
+		digest ^= digest >> 20;
+		digest ^= digest >> 40;
+	}
 	return (uint16_t)(((digest & 0x3fff) ^ (digest >> 14 & 0x3f)) | 0xc000);
 }
 
@@ -204,7 +207,7 @@ static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 		return 0;
 	if (path && one->our_port && !path->count) {
 		*port = 0;
-		av->grh.flow_label = 0; /* as the job had it */
+		av->grh.flow_label = one->label;
 	} else if (path && one->our_port && !among(path, *port)) {
 		*port = path->ports[one->turn % path->count];
 		if (*port < 0xc000)
@@ -226,7 +229,7 @@ static void record(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t p
 }
 
 /* INIT to RTR; without a plan as the job wants it, and remembered for when there is one. */
-static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const void *caller)
 {
 	struct ibv_qp_attr ours = *attr;
 	struct hcc_rdma_job job;
@@ -241,8 +244,9 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return shim_real.modify_qp(qp, attr, mask);
 	pthread_mutex_lock(&one->lock);
 	one->av = attr->ah_attr;
-	one->our_port = !attr->ah_attr.grh.flow_label;
-	one->our_class = !attr->ah_attr.grh.traffic_class;
+	one->label = attr->ah_attr.grh.flow_label;
+	one->our_port = shim_left_port(&one->av, caller);
+	one->our_class = shim_left_class(&one->av);
 	one->turn = turn_of(one);
 	one->peer = attr->dest_qp_num;
 	memcpy(one->count->dgid, attr->ah_attr.grh.dgid.raw, 16);
@@ -280,7 +284,7 @@ static void hook(struct shim_qp *one)
 		atomic_fetch_add(&shim_counts->left_alone, 1);
 }
 
-int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const void *caller)
 {
 	int state = mask & IBV_QP_STATE ? (int)attr->qp_state : -1;
 	struct hcc_rdma_job job;
@@ -288,7 +292,7 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int error;
 
 	if (qp->qp_type == IBV_QPT_RC && state == IBV_QPS_RTR && mask & IBV_QP_AV)
-		return to_rtr(qp, attr, mask);
+		return to_rtr(qp, attr, mask, caller);
 	one = shim_find(qp);
 	if (!one)
 		return shim_real.modify_qp(qp, attr, mask);

@@ -3,10 +3,11 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
- *         |lengths|errors|bursts
+ *         |lengths|errors|bursts|vector
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
- * waits for another line.
+ * waits for another line.  Flow label and class are those of ODD_LABEL and ODD_CLASS, and the
+ * library ODD_RDMACM makes its transitions.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,6 +41,23 @@ static struct ibv_qp *qp;
 static void *mlx5; /* as libibverbs loads a provider */
 static _Atomic int done;
 
+static unsigned number_of(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value ? (unsigned)strtoul(value, NULL, 0) : 0;
+}
+
+typedef int (*transition)(struct ibv_qp *, struct ibv_qp_attr *, int);
+
+static transition transition_of(const char *variable)
+{
+	const char *library = getenv(variable);
+
+	return library ? (transition)dlsym(dlopen(library, RTLD_NOW), "fake_transition") :
+			 ibv_modify_qp;
+}
+
 static struct ibv_qp *connected(uint32_t number)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
@@ -48,9 +66,11 @@ static struct ibv_qp *connected(uint32_t number)
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	attr.qp_state = IBV_QPS_RTR;
 	attr.ah_attr.is_global = 1;
+	attr.ah_attr.grh.flow_label = number_of("ODD_LABEL");
+	attr.ah_attr.grh.traffic_class = (uint8_t)number_of("ODD_CLASS");
 	attr.dest_qp_num = PEER;
 	memcpy(attr.ah_attr.grh.dgid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc6\x12\0\1", 16);
-	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
+	transition_of("ODD_RDMACM")(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
 	attr.qp_state = IBV_QPS_RTS;
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 	return qp;
@@ -241,7 +261,8 @@ static int do_it(const char *what, int number)
 	if (!strcmp(what, "back")) { /* to the port that the kernel makes of both numbers */
 		for (int tries = 0; tries < 3000 && !*port_of_mlx5(); tries++)
 			usleep(10000);
-		return *port_of_mlx5() == DEFAULT_PORT && !fake_moves;
+		return *port_of_mlx5() == (getenv("ODD_PORT") ? number_of("ODD_PORT") : DEFAULT_PORT) &&
+		       !fake_moves;
 	}
 	if (!strcmp(what, "refuse")) { /* the provider has the call, the device does not */
 		for (int tries = 0; tries < 3000 && !fake_moves; tries++)
@@ -285,6 +306,14 @@ static int do_it(const char *what, int number)
 	}
 	if (!strcmp(what, "bursts"))
 		return iterate();
+	if (!strcmp(what, "vector")) { /* that it has now */
+		struct ibv_qp_init_attr init;
+		struct ibv_qp_attr attr;
+
+		ibv_query_qp(qp, &attr, IBV_QP_AV, &init);
+		printf("%#x %u\n", attr.ah_attr.grh.flow_label, attr.ah_attr.grh.traffic_class);
+		return 1;
+	}
 	if (!strcmp(what, "env"))
 		return !setenv("HOSTCC_RDMA_COUNTS", "/nowhere/at/all", 1) &&
 		       !setenv("HOSTCC_RDMA_PLAN", "/nowhere", 1) && !clearenv();
