@@ -8,17 +8,20 @@
 #include "shim.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LABEL_MAX 0xfffffu
-#define UCX_CLASS 106 /* UCX_IB_TRAFFIC_CLASS=auto on RoCE */
+#define UCX_CLASS 106 /* of RoCE where UCX was told none */
 
 static int class_is_chosen;
 
 void shim_libraries_begin(void)
 {
-	class_is_chosen = secure_getenv("UCX_IB_TRAFFIC_CLASS") != NULL;
+	/* UCX_IB_TRAFFIC_CLASS, UCX_RC_VERBS_TRAFFIC_CLASS and others. */
+	for (char **one = environ; one && *one; one++)
+		if (!strncmp(*one, "UCX_", 4) && strstr(*one, "TRAFFIC_CLASS="))
+			class_is_chosen = 1;
 }
 
 /* UCX makes labels of its paths' numbers, inverted in 32 bits; a label has 20. */

@@ -67,8 +67,12 @@ def test_what_ucx_fills_in_is_not_the_jobs_choice(
     assert vector(odd, places, before) == (f"{PORT & 0x3FFF:#x} {CLASS}", (PORT, CLASS))
 
 
-def test_a_class_that_ucx_was_told_is_kept(odd: Path, places: Places, region: PlanRegion) -> None:
-    before = given(ODD_LABEL=UCX_LABEL, ODD_CLASS=UCX_CLASS, UCX_IB_TRAFFIC_CLASS=UCX_CLASS)
+@pytest.mark.parametrize("table", ["IB", "RC_VERBS"])
+def test_a_class_that_ucx_was_told_is_kept(
+    odd: Path, places: Places, region: PlanRegion, table: str
+) -> None:
+    told = {f"UCX_{table}_TRAFFIC_CLASS": UCX_CLASS}
+    before = given(ODD_LABEL=UCX_LABEL, ODD_CLASS=UCX_CLASS, **told)
     assert vector(odd, places, before) == (f"{PORT & 0x3FFF:#x} {UCX_CLASS}", (PORT, UCX_CLASS))
     before = given(ODD_LABEL=UCX_LABEL, ODD_CLASS=8)
     assert vector(odd, places, before) == (f"{PORT & 0x3FFF:#x} 8", (PORT, 8))
