@@ -56,12 +56,17 @@ def build() -> None:
     _sysctl("", conf__all__rp_filter=0, conf__default__rp_filter=0, conf__all__accept_local=1)
     _sysctl("", conf__all__arp_ignore=1, conf__all__arp_announce=2)
     for link, router, port, net in (("va", "f1", "a0", 1), ("vb", "f2", "b0", 2)):
-        run(f"ip link add {link} type veth peer name {port} netns {router}")
+        near, far = f"02:00:00:00:00:{net:02x}", f"02:00:00:00:01:{net:02x}"
+        run(f"ip link add {link} address {near} type veth"
+            f" peer name {port} address {far} netns {router}")  # fmt: skip
         run(f"sysctl -qw net.ipv6.conf.{link}.disable_ipv6=1")
         run(f"ip addr add 198.18.{net}.1/24 dev {link}")
         run(f"ip link set {link} up")
         run(f"ip -n {router} addr add 198.18.{net}.254/24 dev {port}")
         run(f"ip -n {router} link set {port} up")
+        # rdma_cm takes news of a neighbour in any namespace for a peer that has gone.
+        run(f"ip neigh add 198.18.{net}.254 lladdr {far} dev {link} nud permanent")
+        run(f"ip -n {router} neigh add 198.18.{net}.1 lladdr {near} dev {port} nud permanent")
     for index, path in enumerate(PATHS):
         run(f"ip -n f1 link add {path} type veth peer name {path} netns f2")
         for side, router in ((1, "f1"), (2, "f2")):
@@ -90,6 +95,8 @@ class Packet:
     source: str
     port: int
     traffic_class: int
+    opcode: int
+    """Of the base transport header; below 0x20: of a reliable connection."""
 
 
 class Capture:
@@ -131,7 +138,7 @@ def _parse(path: str, data: bytes) -> Packet | None:
     port, to, length = struct.unpack_from("!HHH", data, at)
     if to != 4791 or length < _LEAST_UDP:
         return None  # the agent's probes of paths are shorter, with any port and class 0
-    return Packet(path, socket.inet_ntoa(data[26:30]), port, data[15])
+    return Packet(path, socket.inet_ntoa(data[26:30]), port, data[15], data[at + 8])
 
 
 def _socket_in(namespace: str, link: str) -> socket.socket:

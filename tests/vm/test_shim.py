@@ -32,13 +32,14 @@ CLASS, OTHER_CLASS = 0x68, 0x28
 class Guest:
     """Runs parts one after the other, in another machine after one in which a part failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
         self._machine: machine.Machine | None = None
 
     def __call__(self, part: str) -> dict[str, Any]:
         if self._machine is None:
             build(SHIM)
-            self._machine = machine.boot([sys.executable, "-m", "tests.vm.shim_guest"])
+            self._machine = machine.boot(self._command)
         try:
             return self._machine.ask(part)
         except BaseException:
@@ -53,7 +54,7 @@ class Guest:
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Guest]:
-    made = Guest()
+    made = Guest([sys.executable, "-m", "tests.vm.shim_guest"])
     yield made
     made.close()
 
