@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from hostcc.verbs.build import SHIM
 from tests.vm import roce_fabric
 from tests.vm.patience import until, worked_s
-from tests.vm.rdma_clients import SIZE, Client, fabric, rping, ucx
+from tests.vm.rdma_clients import SIZE, Client, fabric, mpi, rping, ucx
 from tests.vm.roce_fabric import ADDRESS, Capture
 from tests.vm.shim_guest import CLASS, MOST, WORK_S, Agent, counted, ports_of
 from tests.vm.wire import ranked, running
@@ -28,7 +29,7 @@ RELIABLE = 0x20
 """Opcodes below are of reliable connections; what sets them up is above."""
 WITH_SHIM = {"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": "job"}
 CLIENTS = {
-    "ucx": ucx(200), "rping": rping(20), "rping_own": rping(20, "-q"),
+    "ucx": ucx(200), "mpi": mpi(20), "rping": rping(20), "rping_own": rping(20, "-q"),
     "fabric": fabric(20), "fabric_rxm": fabric(20, "verbs;ofi_rxm", "rdm"),
 }  # fmt: skip
 
@@ -45,7 +46,7 @@ class Started:
                 subprocess.Popen(
                     words,
                     env=self._env,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,  # mpirun reads ours
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                 )
@@ -53,7 +54,7 @@ class Started:
             until(lambda: client.ready() or self.ended(), self.worked_s, "a server", WORK_S)
 
     def worked_s(self) -> float:
-        return worked_s([one.pid for one in self.processes])
+        return worked_s([pid for one in self.processes for pid in (one.pid, *children(one.pid))])
 
     def ended(self) -> bool:
         return all(process.poll() is not None for process in self.processes)
@@ -73,6 +74,14 @@ class Started:
             "result": [self._client.result(text) for text in texts],
             "output": [stuck + text[-1500:] for text in texts],
         }
+
+
+def children(pid: int) -> list[int]:
+    """Those that mpirun has started."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def wire(capture: Capture) -> list[list[Any]]:

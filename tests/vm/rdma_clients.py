@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ class Client:
     """One program on both devices."""
 
     sides: tuple[Words, ...]
-    """Commands; a server and who connects to it."""
+    """Commands; a server and who connects to it, or one that starts both."""
     ready: Callable[[], bool]
     """Whether the server waits for the other one."""
     result: Callable[[str], list[str]]
@@ -42,6 +43,28 @@ def ucx(iterations: int, test: str = "tag_bw", size: int = SIZE, *more: str) -> 
         ((*on("rxb"), *words), (*on("rxa"), *words, "127.0.0.1")),
         lambda: listens(UCX_PORT),
         lambda text: [line.split()[1] for line in text.splitlines() if line.startswith("Final:")],
+    )
+
+
+def mpi(iterations: int) -> Client:
+    words = [
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--mca",
+        "pml",
+        "ucx",
+        "--mca",
+        "btl",
+        "self",
+    ]
+    for device in ("rxa", "rxb"):
+        words += ["-n", "1", *on(device), sys.executable, "-m", "tests.vm.mpi_sum", str(iterations)]
+        words += [":"] if device == "rxa" else []
+    return Client(
+        (tuple(words),),
+        lambda: True,
+        lambda text: sorted(line for line in text.splitlines() if line.startswith("{")),
     )
 
 

@@ -1,4 +1,4 @@
-"""The transport shim in RDMA clients of the distribution: UCX, rdma_cm, libfabric."""
+"""The transport shim in RDMA clients of the distribution: UCX, OpenMPI, rdma_cm, libfabric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hostcc.verbs.build import VERBS_HEADER
 from tests.vm.test_oldest_kernel import pytestmark as of_the_vm
 from tests.vm.test_shim import CLASS, Guest
 
-PROGRAMS = ("ucx_perftest", "rping", "fi_pingpong")
+PROGRAMS = ("ucx_perftest", "mpirun", "rping", "fi_pingpong")
 pytestmark = [
     *of_the_vm,
     pytest.mark.skipif(
@@ -54,9 +54,10 @@ def places(report: dict[str, Any], way: str) -> list[tuple[int, int]]:
     return [(port, traffic_class) for _, port, traffic_class, _ in report[way]["wire"]]
 
 
-def test_ucx_takes_path_and_class_of_the_plan(guest: Guest) -> None:
+@pytest.mark.parametrize("name", ["ucx", "mpi"])
+def test_ucx_takes_path_and_class_of_the_plan(guest: Guest, name: str) -> None:
     """The port and the class that UCX fills in are not the job's choice."""
-    report, planned = ran(guest, "ucx")
+    report, planned = ran(guest, name)
     for way in ("without", "no_agent"):
         assert places(report, way) == [(UCX_PORT, UCX_CLASS)]
     ((path, port, traffic_class, _),) = report["planned"]["wire"]
