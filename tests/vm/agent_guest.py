@@ -21,7 +21,7 @@ from tests.vm import roce_fabric
 from tests.vm.allreduce import STOP
 from tests.vm.patience import listens, until, worked_s
 from tests.vm.roce_fabric import Capture
-from tests.vm.wire import Place, running
+from tests.vm.wire import settled
 
 RUN = Path("/run/hostcc-vm")
 SOCKET = RUN / "control.sock"
@@ -114,25 +114,11 @@ def rate() -> float:
     return max(rates) if all(one > 0 for one in rates) else 0.0
 
 
-def settled(capture: Capture, paths: set[str]) -> list[Any]:
-    """The wire once each job has a class, on exactly these paths, and they stay there."""
-    before: set[Place] = set()
-
-    def good(seen: set[Place]) -> bool:
-        nonlocal before
-        before, last = seen, before
-        classes = {row[2] for row in seen} - {0}  # 0: a job that was not told yet
-        return {row[0] for row in seen} == paths and len(classes) == len(seen) == 2 and seen == last
-
-    return sorted(row[:3] for row in running(capture, good, MOST_PACKETS))
-
-
 def main(*, path_dies: bool) -> None:
     began = time.monotonic()
     roce_fabric.build()
-    roce_fabric.run("ip -n f1 route replace 198.18.2.0/24 nexthop via 198.19.0.2")
-    roce_fabric.run("ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.0.1")
-    capture = Capture()
+    roce_fabric.one_path()
+    on = partial(settled, Capture(), jobs=len(JOBS), most=MOST_PACKETS)
     RUN.mkdir()
     configure(1e6)
     first = agent()
@@ -140,26 +126,22 @@ def main(*, path_dies: bool) -> None:
     fastest = until(rate, lambda: sum(sent().values()), "bytes of both jobs", MOST_BYTES)
     configure(max(fastest, 1e3))
     first.send_signal(signal.SIGHUP)
-    report: dict[str, Any] = {"rate": fastest, "before": settled(capture, {"p0"})}
+    report: dict[str, Any] = {"rate": fastest, "before": on({"p0"})}
     told_before = told()
-    for router, net in (
-        ("f1", "198.18.2.0/24 nexthop via 198.19.0.2 nexthop via 198.19.1.2"),
-        ("f2", "198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1"),
-    ):
-        roce_fabric.run(f"ip -n {router} route replace {net}")  # fmt: skip
-    report["after"] = settled(capture, {"p0", "p1"})
+    roce_fabric.two_paths()
+    report["after"] = on({"p0", "p1"})
     report["told"] = [told_before, told()]
     if path_dies:
         died = time.monotonic()
         roce_fabric.run("ip -n f2 link set p0 down")  # its neighbour f1 goes on sending there
-        report["after_failure"] = settled(capture, {"p1"})
+        report["after_failure"] = on({"p1"})
         report["failure_s"] = time.monotonic() - died
     report["part"] = part()
     report["verify"] = ask(SOCKET, "verify", PATIENCE_S)["differences"]
     first.kill()
     first.wait()
     # They go on where they are.
-    report["after_death"] = settled(capture, {"p1"} if path_dies else {"p0", "p1"})
+    report["after_death"] = on({"p1"} if path_dies else {"p0", "p1"})
     STOP.touch()
     outputs = [run.communicate(timeout=120)[0] for run in runs]
     report["status"] = [run.returncode for run in runs]

@@ -14,9 +14,13 @@ Found = TypeVar("Found")
 
 
 def until(
-    done: Callable[[], Found], progress: Callable[[], float], what: str, most: float = 1e5
+    done: Callable[[], Found],
+    progress: Callable[[], float],
+    what: str,
+    most: float = 1e5,
+    every_s: float = POLL_S,
 ) -> Found:
-    """What `done` returned when that was true.
+    """What `done` returned when that was true; it is called every `every_s` seconds.
 
     AssertionError when `progress`, a count, stood still for STILL_S seconds, or grew by more
     than `most`: what should have happened had its chance.  Tells the host that it goes on.
@@ -32,7 +36,7 @@ def until(
                 print(f"{what}: {count - began:g}", flush=True)
         assert count - began <= most, f"{what}: not after {count - began:g}"
         assert now - moved < STILL_S, f"{what}: nothing moves after {count - began:g}"
-        time.sleep(POLL_S)
+        time.sleep(every_s)
     return found
 
 

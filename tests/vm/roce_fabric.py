@@ -19,6 +19,8 @@ from pathlib import Path
 from tests.vm.patience import until
 
 ADDRESS = {"rxa": "198.18.1.1", "rxb": "198.18.2.1"}
+ROUTER = {"rxa": "f1", "rxb": "f2"}
+"""The first one on the way of what a device sends."""
 IPV4_GID = 1
 PATHS = ("p0", "p1")
 _CLONE_NEWNET = 0x40000000
@@ -72,8 +74,7 @@ def build() -> None:
         for side, router in ((1, "f1"), (2, "f2")):
             run(f"ip -n {router} addr add 198.19.{index}.{side}/24 dev {path}")
             run(f"ip -n {router} link set {path} up")
-    run("ip -n f1 route add 198.18.2.0/24 nexthop via 198.19.0.2 nexthop via 198.19.1.2")
-    run("ip -n f2 route add 198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1")
+    two_paths()
     run("ip rule add pref 10 iif va lookup local")
     run("ip rule add pref 11 iif vb lookup local")
     run("ip route add 198.18.2.1 via 198.18.1.254 dev va src 198.18.1.1 table 100")
@@ -85,6 +86,18 @@ def build() -> None:
     run("rdma link add rxb type rxe netdev vb")
     gid = Path(f"/sys/class/infiniband/rxa/ports/1/gids/{IPV4_GID}")
     until(lambda: gid.exists() and "ffff" in gid.read_text(), lambda: 0, "an IPv4 GID")
+
+
+def one_path() -> None:
+    """Have both routers use p0 alone."""
+    run("ip -n f1 route replace 198.18.2.0/24 nexthop via 198.19.0.2")
+    run("ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.0.1")
+
+
+def two_paths() -> None:
+    """Have both use p1, too."""
+    run("ip -n f1 route replace 198.18.2.0/24 nexthop via 198.19.0.2 nexthop via 198.19.1.2")
+    run("ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1")
 
 
 @dataclass(frozen=True)
@@ -100,14 +113,15 @@ class Packet:
 
 
 class Capture:
-    """RoCEv2 packets that the near end sends, on both paths, seen inside the first router.
+    """RoCEv2 packets that one end sends, on both paths, seen inside the first router.
 
     The kernel picks the first and last packets of every message, cuts them short, and keeps
     some 100,000 of them until they are taken; `lost` says whether there were more.
     """
 
-    def __init__(self) -> None:
-        self._sockets = {path: _socket_in("f1", path) for path in PATHS}
+    def __init__(self, sender: str = "rxa") -> None:
+        router = ROUTER[sender]
+        self._sockets = {path: _socket_in(router, path, ADDRESS[sender]) for path in PATHS}
 
     def take(self) -> list[Packet]:
         """What came since the last call: all that was acknowledged has been on the wire."""
@@ -141,7 +155,7 @@ def _parse(path: str, data: bytes) -> Packet | None:
     return Packet(path, socket.inet_ntoa(data[26:30]), port, data[15], data[at + 8])
 
 
-def _socket_in(namespace: str, link: str) -> socket.socket:
+def _socket_in(namespace: str, link: str, source: str) -> socket.socket:
     """A packet socket in another network namespace; this thread comes back."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path("/proc/self/ns/net").open() as home, Path(f"/run/netns/{namespace}").open() as away:
@@ -149,7 +163,7 @@ def _socket_in(namespace: str, link: str) -> socket.socket:
         try:
             tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, _ETH_P_ALL)
             tap.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
-            _attach_filter(tap, ADDRESS["rxa"])
+            _attach_filter(tap, source)
             tap.bind((link, 0))
         finally:
             assert libc.setns(home.fileno(), _CLONE_NEWNET) == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.vm.patience import until
-from tests.vm.roce_fabric import ADDRESS, Capture
+from tests.vm.roce_fabric import Capture
 
 Place = tuple[str, int, int]
 """Path, source port, class."""
@@ -16,9 +16,8 @@ ENOUGH = 100
 
 
 def sent(capture: Capture) -> Counter[Place]:
-    """What the near end has sent since the last call, in packets."""
-    packets = [p for p in capture.take() if p.source == ADDRESS["rxa"]]
-    return Counter((p.path, p.port, p.traffic_class) for p in packets)
+    """What the captured end has sent since the last call, in packets."""
+    return Counter((p.path, p.port, p.traffic_class) for p in capture.take())
 
 
 def ranked(found: Counter[Place]) -> list[list[Any]]:
@@ -52,3 +51,18 @@ def running(capture: Capture, wanted: Callable[[set[Place]], bool], most: int) -
     except AssertionError as error:
         print(error, flush=True)
     return rows
+
+
+def settled(capture: Capture, paths: set[str], jobs: int, most: int) -> list[list[Any]]:
+    """The wire, [path, port, class], once so many jobs have a class each, on exactly these paths,
+    and they stay there; as it was at the end when it came to nothing within `most` packets."""
+    before: set[Place] = set()
+
+    def good(seen: set[Place]) -> bool:
+        nonlocal before
+        before, last = seen, before
+        classes = {row[2] for row in seen} - {0}  # 0: a job that was not told yet
+        is_one_each = len(classes) == len(seen) == jobs
+        return {row[0] for row in seen} == paths and is_one_each and seen == last
+
+    return sorted(row[:3] for row in running(capture, good, most))
