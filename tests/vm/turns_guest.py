@@ -21,9 +21,12 @@ from tests.vm import roce_fabric
 from tests.vm.patience import until, worked_s
 from tests.vm.sender import COUNTS, PLAN, STOP, Sender, begun
 
-JOBS = ("one", "other")
-PAUSE_S, SEND_S = 0.4, 0.6
-"""The pause is shorter: a burst that fits into the other job's pause lets nobody wait after it."""
+JOBS = {"one": 0.3, "other": 0.4}
+"""Seconds for which they pause.  Jobs of one period may begin together again and again, sooner
+after each other than a gate closes, and then nobody waits."""
+SEND_S = 0.6
+"""Longer than they pause: a burst that fits into the other one's pause lets only its own job wait,
+again and again."""
 SILENCE_S = 0.2
 """Longer than between two messages, however slow the processor."""
 EXCHANGE = Exchange(period_s=60.0, burst_s=20.0, link_s=20.0, confidence=1.0)
@@ -45,7 +48,7 @@ class Agent:
         processes = {job: [pid] for job, pid in pids.items()}
         self.gates = ShimGates(lambda: region, lambda: processes, lambda: COUNTS)
         self._keeper = GateKeeper(max_share=1.0)
-        plans = {name: GatePlan(EXCHANGE, tuple({*JOBS} - {name})) for name in JOBS}
+        plans = {name: GatePlan(EXCHANGE, tuple(JOBS.keys() - {name})) for name in JOBS}
         self._keeper.follow(plans, JOBS)
         self.events: list[tuple[str, str, float]] = []
         """(Job, event, seconds)."""
@@ -79,7 +82,7 @@ def report() -> dict[str, Any]:
     began = time.monotonic()
     region = PlanRegion.create(PLAN, jobs=4, stale_s=60.0)
     region.publish([RdmaJob(name) for name in JOBS])
-    jobs = {name: Sender(name, PAUSE_S, SEND_S) for name in JOBS}
+    jobs = {name: Sender(name, pause_s, SEND_S) for name, pause_s in JOBS.items()}
     pids = begun(jobs.values())
     print("turns of", [job.messages for job in jobs.values()], "messages", flush=True)
     agent = Agent(region, dict(zip(jobs, pids, strict=True)))
