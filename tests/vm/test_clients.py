@@ -64,7 +64,7 @@ def test_ucx_takes_path_and_class_of_the_plan(guest: Guest, name: str) -> None:
     assert (path, port, traffic_class) == ("p1", planned, CLASS)
 
 
-@pytest.mark.parametrize("name", ["rping", "fabric", "fabric_rxm"])
+@pytest.mark.parametrize("name", ["rping", "fabric"])
 def test_connections_by_rdma_cm_take_path_and_class_of_the_plan(guest: Guest, name: str) -> None:
     """Their flow label is the kernel's, made of the numbers of two ports."""
     report, planned = ran(guest, name)
