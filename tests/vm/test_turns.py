@@ -1,7 +1,4 @@
-"""Two jobs on one port of Soft-RoCE take turns by the shim's gates.
-
-Not in CI: how often they wait depends on how fast the emulated processor sends.
-"""
+"""Two jobs on one port of Soft-RoCE take turns by the shim's gates."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ import json
 import sys
 from typing import Any
 
-import pytest
-
 from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM
 from tests.vm.test_oldest_kernel import finished
+from tests.vm.test_shim import pytestmark
 from tests.vm.turns_guest import HOLDS, JOBS
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(7200)]
+__all__ = ["pytestmark"]
 MAX_HOLD_S = 2.0
 """The shim lets nobody wait for longer, however slow the other one."""
 
