@@ -88,10 +88,11 @@ def build() -> None:
     until(lambda: gid.exists() and "ffff" in gid.read_text(), lambda: 0, "an IPv4 GID")
 
 
-def one_path() -> None:
-    """Have both routers use p0 alone."""
-    run("ip -n f1 route replace 198.18.2.0/24 nexthop via 198.19.0.2")
-    run("ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.0.1")
+def one_path(there: str = "p0", back: str = "p0") -> None:
+    """Have the routers use one path alone, from rxa and from rxb."""
+    there_at, back_at = PATHS.index(there), PATHS.index(back)
+    run(f"ip -n f1 route replace 198.18.2.0/24 nexthop via 198.19.{there_at}.2")
+    run(f"ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.{back_at}.1")
 
 
 def two_paths() -> None:

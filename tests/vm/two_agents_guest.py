@@ -1,8 +1,9 @@
 """In the guest: two agents that gossip, one at each end of the fabric, and jobs on both.
 
 Two jobs over RDMA and one over TCP are in the one plan that both agents follow.  Both RDMA jobs are
-on the only path there is, until another one comes up that is many times as fast.  Then one of these
-jobs is killed, then one of the agents.  Prints a REPORT.
+on the only path there is in their direction, to which the routers hash them also when another one
+comes up that is many times as fast.  Then one of these jobs is killed, then one of the agents.
+Prints a REPORT.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,11 @@ from typing import Any
 
 from hostcc.client import ask
 from hostcc.errors import HostccError
+from hostcc.verbs import roce_probe
 from tests.vm import roce_fabric, stream
 from tests.vm.allreduce import STOP
 from tests.vm.patience import listens, until, worked_s
-from tests.vm.roce_fabric import Capture
+from tests.vm.roce_fabric import PATHS, Capture
 from tests.vm.wire import settled
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -52,9 +54,7 @@ steer = false
 devices = ["{device}"]
 elephant_bytes = 1000.0
 rtt_factor = 1000.0
-[[paths.link]]
-link = ">198.19.0.*"
-mbit_per_s = 0.5
+{slow}
 [[paths.link]]
 link = "*"
 mbit_per_s = 50.0
@@ -68,6 +68,13 @@ semaphores = "/dev/shm/semaphores-{name}"
 """
 """Both are in one network namespace, so that neither has hooks and source ports for TCP there.  How
 long a message takes says nothing on an emulated processor."""
+SLOW = """
+[[paths.link]]
+link = ">198.19.{path}.{end}"
+mbit_per_s = 0.5
+"""
+PLAIN_PORT = 49152
+"""Source port of a queue pair that nobody steers."""
 RDMA = {"heavy": 4.0, "light": 1.0}
 """Job -> weight."""
 KILLED = "light"
@@ -106,14 +113,14 @@ class Host:
         socket = str(self.run / "control.sock")
         return [sys.executable, "-m", "hostcc", first, "--socket", socket, *rest]
 
-    def agent(self, other: Host) -> subprocess.Popen[bytes]:
-        """Start it."""
+    def agent(self, other: Host, slow: str) -> subprocess.Popen[bytes]:
+        """Start it; `slow`: what the configuration says of slow links."""
         self.group.mkdir()
         self.run.mkdir()
         config = self.run / "hostcc.toml"
         config.write_text(
             TEXT.format(
-                name=self.name, run=self.run, group=self.group, device=self.link,
+                name=self.name, run=self.run, group=self.group, device=self.link, slow=slow,
                 port=FIRST_PORT + self.rank, other=other.name, others=FIRST_PORT + other.rank,
             )
         )  # fmt: skip
@@ -140,9 +147,9 @@ HOSTS = A, B = Host("a", "va", "rxa", 0), Host("b", "vb", "rxb", 1)
 class Scene:
     """What runs, and what is seen of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, slow: str) -> None:
         self.captures = [Capture(host.device) for host in HOSTS]
-        self.agents = [A.agent(B), B.agent(A)]
+        self.agents = [A.agent(B, slow), B.agent(A, slow)]
         self.runs: dict[str, list[subprocess.Popen[str]]] = {}
 
     def works(self) -> float:
@@ -177,11 +184,14 @@ class Scene:
             works = partial(worked_s, [process.pid])
             until(partial(listens, port), works, f"{name} on {host.name}", START_S)
 
-    def on(self, path: str) -> list[list[Any]]:
-        """What both ends send once all jobs with RDMA are on a path, and stay there."""
+    def on(self, paths: Sequence[str]) -> list[list[Any]]:
+        """What both ends send once all jobs with RDMA are on these, one for each end, and stay."""
         jobs = sum(all(run.poll() is None for run in self.runs[name]) for name in RDMA)
-        seen = [settled(one, {path}, jobs, MOST_PACKETS) for one in self.captures]
-        for rows in seen:
+        seen = [
+            settled(one, {path}, jobs, MOST_PACKETS)
+            for one, path in zip(self.captures, paths, strict=True)
+        ]
+        for rows, path in zip(seen, paths, strict=True):
             assert {row[0] for row in rows} == {path}, seen
             assert len({row[2] for row in rows} - {0}) == len(rows) == jobs, seen
         return seen
@@ -238,36 +248,47 @@ def traces() -> dict[str, Any]:
     }
 
 
+def hashed(source: Host, target: Host) -> int:
+    """The path, by number, that routers choose from one to the other for PLAIN_PORT."""
+    ends = roce_fabric.ADDRESS[source.device], roce_fabric.ADDRESS[target.device]
+    ways = roce_probe.routes(*ends, limit_s=ANSWER_S)
+    (way,) = (way for way, ports in ways.items() if PLAIN_PORT in ports)
+    return int(any(hop.startswith("198.19.1.") for hop in way))
+
+
 def report() -> dict[str, Any]:
     """What is on the wire, planned, told to jobs and left behind, step by step."""
     began = time.monotonic()
     roce_fabric.build()
-    roce_fabric.one_path()
-    found: dict[str, Any] = {"traces": [traces()]}
-    scene = Scene()
+    there, back = hashed(A, B), hashed(B, A)
+    old = [PATHS[there], PATHS[back]]
+    new = [PATHS[1 - there], PATHS[1 - back]]
+    roce_fabric.one_path(*old)
+    found: dict[str, Any] = {"paths": [old, new], "traces": [traces()]}
+    scene = Scene(SLOW.format(path=there, end=2) + SLOW.format(path=back, end=1))
     until(scene.answer, scene.works, "two agents", 2 * START_S, LOOK_S)
     scene.begin()
-    found["before"] = scene.on("p0")
+    found["before"] = scene.on(old)
     found["plan"] = scene.wait(scene.plan, "a plan of both")
     roce_fabric.two_paths()
-    found["after"] = scene.on("p1")
+    found["after"] = scene.on(new)
     found["told"] = [host.rdma() for host in HOSTS]
     found["traces"].append(traces())
     scene.kill(KILLED)
     found["less"] = scene.wait(scene.plan, "a plan without the job")
-    found["after_a_job"] = scene.on("p1")
+    found["after_a_job"] = scene.on(new)
     found["verify"] = [host.ask("verify")["differences"] for host in HOSTS]
     scene.agents[1].kill()
     scene.agents[1].wait()
     scene.wait(dead, "a dead agent")
-    found["after_an_agent"] = scene.on("p1")
+    found["after_an_agent"] = scene.on(new)
     undo = subprocess.run(B.command("rollback", "--json"), stdout=subprocess.PIPE, check=True)
     found["undone"] = json.loads(undo.stdout)
     scene.agents[0].send_signal(signal.SIGTERM)
     scene.wait(lambda: scene.agents[0].poll() is not None, "the end of an agent")
     found["agent_status"] = scene.agents[0].returncode
     found["traces"].append(traces())
-    found["after_all"] = scene.on("p1")
+    found["after_all"] = scene.on(new)
     found["jobs"] = scene.end()
     found["seconds"] = time.monotonic() - began
     return found
