@@ -64,14 +64,19 @@ def test_who_differs_in_what() -> None:
     own = rules(PlanConfig(levels=4))
     assert disagreements(own, {"b": own}, {}) == ()
     found = disagreements(
-        own, {"b": own, "c": USUAL, "d": Rules(7, (("plan.levels", "4"),))}, {"e": "0.0.9"}
+        own,
+        {"b": own, "c": USUAL, "d": Rules(REVISION + 1, (("plan.levels", "4"),))},
+        {"e": "0.0.9"},
     )
     assert found == (
         Disagreement("plan.levels", "4", (OtherOptions("8 (the default)", ("c",), 1),)),
         Disagreement(
             "scheduler",
             str(REVISION),
-            (OtherOptions("7", ("d",), 1), OtherOptions("unknown (hostcc 0.0.9)", ("e",), 1)),
+            (
+                OtherOptions(str(REVISION + 1), ("d",), 1),
+                OtherOptions("unknown (hostcc 0.0.9)", ("e",), 1),
+            ),
         ),
     )
     (one,) = disagreements(USUAL, {"x": Rules(REVISION, (("plan.new", "1"),))}, {})
