@@ -32,16 +32,7 @@ ECN_PACKETS = 20
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Scenario, flows, controls, iterations."""
-    parser.add_argument(
-        "--scenario", default="two-jobs", metavar="NAME", help="(default: %(default)s)"
-    )
-    parser.add_argument(
-        "--flows",
-        type=options.whole("--flows", 1, options.MAX_FLOWS),
-        default=8,
-        metavar="N",
-        help="connections of every job (default: %(default)s)",
-    )
+    options.add_one_scenario(parser)
     parser.add_argument(
         "--controls",
         type=options.names("--controls", CONTROLS),

@@ -61,16 +61,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Scenario, flows, iterations."""
-    parser.add_argument(
-        "--scenario", default="two-jobs", metavar="NAME", help="(default: %(default)s)"
-    )
-    parser.add_argument(
-        "--flows",
-        type=options.whole("--flows", 1, options.MAX_FLOWS),
-        default=8,
-        metavar="N",
-        help="connections of every job (default: %(default)s)",
-    )
+    options.add_one_scenario(parser)
     parser.add_argument(
         "--iterations",
         type=options.whole("--iterations", 4, options.MAX_ITERATIONS),

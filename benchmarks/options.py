@@ -139,6 +139,20 @@ def add_seed(parser: argparse.ArgumentParser, of: str) -> None:
     )
 
 
+def add_one_scenario(parser: argparse.ArgumentParser) -> None:
+    """--scenario and --flows, one of each."""
+    parser.add_argument(
+        "--scenario", default="two-jobs", metavar="NAME", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--flows",
+        type=whole("--flows", 1, MAX_FLOWS),
+        default=8,
+        metavar="N",
+        help="connections of every job (default: %(default)s)",
+    )
+
+
 def add_flows(parser: argparse.ArgumentParser, default: tuple[int, ...]) -> None:
     """--flows."""
     parser.add_argument(
