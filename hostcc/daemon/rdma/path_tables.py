@@ -122,7 +122,7 @@ class PathTables:
             if doubtful and (table := self.tables.get(ends)) is not None:
                 # A few packets say which path is dead; all paths take long where there are many.
                 left = await self._look(ends, table)
-                if left in (None, table) and not whole:
+                if (left is None or left is table) and not whole:
                     return
                 if left is not None:
                     self._take(ends, left)
