@@ -5,7 +5,6 @@ Absent hardware: a stand-in for libibverbs (native/fake_verbs.c) is plain memory
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import pytest
 
 from hostcc.verbs.build import VERBS_HEADER
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
-from tests.verbs.test_shim_native import NATIVE, places, program
-from tests.verbs.test_shim_odd import Odd, Places, a_fake_mlx5, odd
+from tests.verbs.test_shim_native import places, program
+from tests.verbs.test_shim_odd import Odd, Places, a_fake_mlx5, a_stand_in, odd
 
 __all__ = ["odd", "places", "program"]
 pytestmark = [
@@ -80,12 +79,7 @@ def test_a_class_that_ucx_was_told_is_kept(
 
 def test_a_label_by_rdma_cm_is_the_kernels(odd: Path, places: Places, region: PlanRegion) -> None:
     """The class is the program's, by rdma_set_option."""
-    library = odd.with_name("librdmacm.so.1")
-    subprocess.run(
-        ["gcc", "-O2", "-fno-optimize-sibling-calls", "-Wall", "-Wextra", "-Werror", "-shared",
-         "-fPIC", "-o", str(library), str(NATIVE / "fake_rdmacm.c")],
-        check=True,
-    )  # fmt: skip
+    library = a_stand_in(odd, "librdmacm.so.1", "fake_rdmacm.c", "-fno-optimize-sibling-calls")
     before = given(ODD_RDMACM=library, ODD_LABEL=OWN_LABEL)
     assert vector(odd, places, before) == (f"{PORT & 0x3FFF:#x} {CLASS}", (PORT, CLASS))
     before = given(ODD_RDMACM=library, ODD_LABEL=OWN_LABEL, ODD_CLASS=8)

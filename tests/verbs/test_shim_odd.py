@@ -167,14 +167,19 @@ def test_mlx5s_own_call_takes_the_port_that_the_kernel_makes(odd: Path, places: 
     plan.close()
 
 
-def a_fake_mlx5(odd: Path) -> Path:
-    library = odd.with_name("libmlx5.so.1")
+def a_stand_in(odd: Path, name: str, source: str, *options: str) -> Path:
+    """A library beside the program."""
+    library = odd.with_name(name)
     subprocess.run(
-        ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-         "-Wl,-soname,libmlx5.so.1", "-o", str(library), str(NATIVE / "fake_mlx5.c")],
+        ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *options,
+         "-o", str(library), str(NATIVE / source)],
         check=True,
     )  # fmt: skip
     return library
+
+
+def a_fake_mlx5(odd: Path) -> Path:
+    return a_stand_in(odd, "libmlx5.so.1", "fake_mlx5.c", "-Wl,-soname,libmlx5.so.1")
 
 
 @pytest.mark.parametrize("what", ["mlx5", "refuse"])
