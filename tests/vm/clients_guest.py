@@ -8,21 +8,18 @@ and of both programs only one works.
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from hostcc.verbs.build import SHIM
 from tests.vm import roce_fabric
-from tests.vm.patience import until, worked_s
+from tests.vm.programs import Programs
 from tests.vm.rdma_clients import SIZE, Client, fabric, mpi, rping, ucx
-from tests.vm.roce_fabric import ADDRESS, Capture
-from tests.vm.shim_guest import CLASS, MOST, WORK_S, Agent, counted, ports_of
+from tests.vm.roce_fabric import Capture
+from tests.vm.shim_guest import CLASS, MOST, Agent, counted, ports_of
 from tests.vm.wire import ranked, running
 
 RELIABLE = 0x20
@@ -34,54 +31,20 @@ CLIENTS = {
 }  # fmt: skip
 
 
-class Started:
+class Started(Programs):
     """The processes of a client; who connects starts once the server waits."""
 
     def __init__(self, client: Client, **environment: str) -> None:
-        self._env = os.environ | environment
+        super().__init__(**environment)
         self._client = client
-        self.processes: list[subprocess.Popen[bytes]] = []
         for words in client.sides:
-            self.processes.append(
-                subprocess.Popen(
-                    words,
-                    env=self._env,
-                    stdin=subprocess.DEVNULL,  # mpirun reads ours
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-            until(lambda: client.ready() or self.ended(), self.worked_s, "a server", WORK_S)
-
-    def worked_s(self) -> float:
-        return worked_s([pid for one in self.processes for pid in (one.pid, *children(one.pid))])
-
-    def ended(self) -> bool:
-        return all(process.poll() is not None for process in self.processes)
+            self.start(words)
+            self.await_server(client.ready)
 
     def end(self) -> dict[str, Any]:
-        """Exit statuses, results, the end of what was printed."""
-        stuck = ""
-        try:
-            until(self.ended, self.worked_s, "the end of a program", WORK_S)
-        except AssertionError as error:
-            stuck = f"killed: {error}\n"
-            for process in self.processes:
-                process.kill()
-        texts = [process.communicate()[0].decode(errors="replace") for process in self.processes]
-        return {
-            "status": [process.returncode for process in self.processes],
-            "result": [self._client.result(text) for text in texts],
-            "output": [stuck + text[-1500:] for text in texts],
-        }
-
-
-def children(pid: int) -> list[int]:
-    """Those that mpirun has started."""
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+        """Results, too."""
+        found = super().end()
+        return {**found, "result": [self._client.result(text) for text in self.texts]}
 
 
 def wire(capture: Capture) -> list[list[Any]]:
@@ -90,7 +53,7 @@ def wire(capture: Capture) -> list[list[Any]]:
         Counter(
             (one.path, one.port, one.traffic_class)
             for one in capture.take()
-            if one.source == ADDRESS["rxa"] and one.opcode < RELIABLE
+            if one.opcode < RELIABLE
         )
     )
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -28,15 +26,14 @@ from hostcc.verbs.plan_region import Pacing, PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import read_counts
 from tests.vm import roce_fabric
 from tests.vm.allreduce import STOP
-from tests.vm.patience import listens, until, worked_s
+from tests.vm.patience import listens, until
+from tests.vm.programs import WORK_S, Programs
 from tests.vm.roce_fabric import ADDRESS, Capture
 from tests.vm.wire import Place, ranked, running, sent
 
 PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
 CLASS, OTHER_CLASS = 0x68, 0x28
 STALE_S = 60.0
-WORK_S = 300.0
-"""More processor time than any program here needs."""
 FUZZED_CHANGES = 1000
 MOST = 8000
 """Packets after which a move should have been seen."""
@@ -94,41 +91,14 @@ def allreduce(compute_s: float, port: int = ALLREDUCE_PORT) -> Sides:
     return [*words, "0", *more], [*words, "1", *more]
 
 
-class Run:
+class Run(Programs):
     """A server and a client, both in the job; the client starts once the server listens."""
 
     def __init__(self, sides: Sides, port: int = PERFTEST_PORT, **environment: str) -> None:
-        self._env = os.environ | {"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": "job"} | environment
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self._start(sides[0])
-        until(lambda: listens(port) or self.ended(), self.worked_s, "a server", WORK_S)
-        self._start(sides[1])
-
-    def _start(self, words: list[str]) -> None:
-        self.processes.append(
-            subprocess.Popen(words, env=self._env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        )
-
-    def worked_s(self) -> float:
-        return worked_s([process.pid for process in self.processes])
-
-    def ended(self) -> bool:
-        return all(process.poll() is not None for process in self.processes)
-
-    def end(self) -> dict[str, Any]:
-        """Exit statuses and what was printed."""
-        stuck = ""
-        try:
-            until(self.ended, self.worked_s, "the end of a program", WORK_S)
-        except AssertionError as error:
-            stuck = f"killed: {error}\n"
-            for process in self.processes:
-                process.kill()
-        outputs = [process.communicate()[0].decode(errors="replace") for process in self.processes]
-        return {
-            "status": [process.returncode for process in self.processes],
-            "output": [stuck + text[-1500:] for text in outputs],
-        }
+        super().__init__(**{"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": "job"} | environment)
+        self.start(sides[0])
+        self.await_server(lambda: listens(port))
+        self.start(sides[1])
 
 
 def wire(capture: Capture) -> list[list[Any]]:
