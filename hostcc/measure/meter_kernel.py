@@ -284,7 +284,7 @@ class KernelMeter:
         problems = [
             f"job in slot {slot}: {cgroup} is no longer metered"
             for slot, (cgroup, _, links) in self._links.items()
-            if not all(link.alive for link in links) or not cgroup.is_dir()
+            if any(link.detached_from(cgroup) for link in links)
         ]
         if not all(link.alive for link in self._root):
             problems.append("port rules are no longer metered: the root cgroup link is gone")

@@ -257,7 +257,7 @@ class MltcpKernel:
             if not link.alive
         ]
         for (slot, cgroup), link in self._cgroups.items():
-            if not link.alive or not cgroup.is_dir():
+            if link.detached_from(cgroup):
                 problems.append(f"job {self._jobs[slot].name}: {cgroup} is no longer followed")
         if self._root and not self._root.alive:
             problems.append("port rules are no longer applied: the root cgroup link is gone")

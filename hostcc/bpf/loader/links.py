@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -47,9 +48,10 @@ class BpfLink(Closing):
     It is also a context manager.  Dropping the object does not detach.
     """
 
-    def __init__(self, fd: int, what: str) -> None:
+    def __init__(self, fd: int, what: str, cgroup_id: int = 0) -> None:
         self.fd = fd
         self.what = what
+        self._cgroup_id = cgroup_id  # what it was attached to, also once that is gone
 
     def info(self) -> LinkInfo:
         """Ask the kernel about the link; BpfError when it is closed."""
@@ -78,6 +80,18 @@ class BpfLink(Closing):
         kind, cgroup_id = raw[_TYPE_AT] & 0xFFFFFFFF, raw[_CGROUP_AT]
         return bool(kind != LINK_CGROUP or cgroup_id)
 
+    def detached_from(self, cgroup: Path) -> bool:
+        """Whether somebody detached it while its cgroup, at this path, goes on.
+
+        A cgroup that is removed takes the link with it: its job has ended, nobody broke anything.
+        """
+        if self.alive:
+            return False
+        try:
+            return cgroup.stat().st_ino == self._cgroup_id
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Detach.  May be called again."""
         fd, self.fd = self.fd, -1
@@ -86,6 +100,9 @@ class BpfLink(Closing):
 
 
 def create(fd: int, target_fd: int, attach_type: int, what: str) -> BpfLink:
-    """Create a link; `fd`: of a program, or of a struct_ops map.  Raises BpfError."""
+    """Create a link; `fd`: of a program, or of a struct_ops map.  Raises BpfError.
+
+    `target_fd`: of a cgroup's directory, or 0.
+    """
     link = call("bpf_link_create", fd, target_fd, attach_type, None, what=f"cannot attach {what}")
-    return BpfLink(link, what)
+    return BpfLink(link, what, os.fstat(target_fd).st_ino if target_fd else 0)

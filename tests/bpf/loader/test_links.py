@@ -18,6 +18,7 @@ from hostcc.bpf.loader.links import LINK_CGROUP, LINK_STRUCT_OPS, BpfLink
 from hostcc.bpf.loader.object import BpfObject
 from tests.bpf.conftest import fresh_names
 from tests.bpf.congestion import eventually_gone, registered
+from tests.bpf.detaching import detach_links
 from tests.bpf.traffic import connect_in
 from tests.conftest import NOT_HERE
 from tests.patience import Patience
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.kernel
 needs_links = pytest.mark.skipif(
     not struct_ops_links(), reason=f"{NOT_HERE} struct_ops links (Linux 6.4)"
 )
-GIVE_UP_S = 30
+GIVE_UP_S = 120
 
 HOLDER = """
 import sys, time
@@ -149,6 +150,20 @@ def test_link_notices_that_its_cgroup_is_gone(loaded: BpfObject, cgroup2: Path) 
     while still(link) and patience.lasts():
         time.sleep(0.02)
     assert not still(link)
+    assert not link.detached_from(path)
+    path.mkdir()  # another cgroup of that name
+    assert not link.detached_from(path)
+    path.rmdir()
+    link.close()
+
+
+def test_link_notices_that_somebody_detached_it(loaded: BpfObject, cgroup: Path) -> None:
+    fd = os.open(cgroup, os.O_RDONLY)
+    link = loaded.attach_cgroup("on_socket", fd)
+    os.close(fd)
+    assert not link.detached_from(cgroup)
+    assert detach_links(cgroup.stat().st_ino) == 1
+    assert link.detached_from(cgroup)
     link.close()
 
 
