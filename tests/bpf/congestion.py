@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.patience import Patience
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-GIVE_UP_S = 30
+GIVE_UP_S = 120
 
 
 def registered(name: str) -> bool:

@@ -18,10 +18,10 @@ OBJECTS = ("mark", "meter", "steer", "tracker")
 USUAL = 3_000
 BUDGET = {
     # They look for a flow among a job's, and for a window among 8,192: bounded loops.
-    "hcc_reno_event": 3_500,
-    "hcc_cubic_event": 3_500,
-    "hcc_dctcp_event": 6_500,
-    "hcc_host_event": 4_500,
+    "hcc_reno_event": 6_500,
+    "hcc_cubic_event": 6_500,
+    "hcc_dctcp_event": 11_000,
+    "hcc_host_event": 7_000,
     "hcc_host_init": 65_000,
     "hcc_host_acked": 60_000,
 }

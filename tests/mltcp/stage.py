@@ -41,7 +41,7 @@ def enums() -> dict[str, int]:
 until = patience.until
 
 
-def attempts(scene: Callable[[], None], times: int = 6) -> None:
+def attempts(scene: Callable[[], None], times: int = 20) -> None:
     """Play a scene whose pauses a busy machine may spoil; it has to come off once."""
     for left in reversed(range(times)):
         try:
@@ -53,12 +53,13 @@ def attempts(scene: Callable[[], None], times: int = 6) -> None:
             return
 
 
-def stretched(scene: Callable[[float], None], times: int = 5) -> None:
+def stretched(scene: Callable[[float], None], times: int = 10) -> None:
     """Play a scene until it comes off once, each time with all pauses twice as long as before.
 
-    `scene` takes the factor.  What a busy machine adds to silences does not grow with them.
+    `scene` takes the factor.  What a busy machine adds to silences does not grow with them; but a
+    long scene is more likely to meet what stands still, so the factors begin again.
     """
-    factors = (2.0**number for number in range(times))
+    factors = (2.0 ** (number % 5) for number in range(times))
     attempts(lambda: scene(next(factors)), times)
 
 

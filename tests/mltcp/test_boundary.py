@@ -141,8 +141,8 @@ def test_a_first_silence_that_is_much_longer_is_forgotten_without_a_hint(native:
 class HintedJob(NativeJob):
     """A job that has the hint from its first byte on."""
 
-    def __init__(self, native: Native, **conf: Any) -> None:
-        super().__init__(native, variant=RENO, conf={**HINT, **conf})
+    def __init__(self, native: Native, flows: int = 1, **conf: Any) -> None:
+        super().__init__(native, flows=flows, variant=RENO, conf={**HINT, **conf})
 
     def train(self, gaps_us: list[int], pause_us: int) -> int:
         """Iterations of eight bursts, with these silences after them; how many were seen to end."""
@@ -179,3 +179,30 @@ def test_a_job_that_has_changed_is_learned_anew(native: Native) -> None:
         job.rest(100_000)
     assert job.state["iterations"] - seen == 5
     assert job.state["total_bytes"] == 6_000_000
+
+
+@pytest.mark.parametrize(
+    ("stuck", "gap_us", "conf", "seen"),
+    [
+        (90_000, 100_000, {}, 1),
+        (90_000, 50_000, {}, 0),  # such silences are within iterations, too
+        (110_000, 100_000, {}, 0),  # too much is missing
+        (90_000, 100_000, {"hint_margin_bytes": 0}, 0),
+        (90_000, 100_000, {"hint_id": 0}, 0),
+    ],
+)
+def test_a_flow_that_waits_for_its_last_acknowledgement_hides_no_end(
+    native: Native, stuck: int, gap_us: int, conf: dict[str, int], seen: int
+) -> None:
+    job = HintedJob(native, flows=2, **conf)
+    job.train([100_000] * 5, 5_000)
+    native.call("send", 1, RENO, job.now_us, stuck)
+    native.call("send", 0, RENO, job.now_us, 2_000_000 - stuck)
+    before = int(job.state["iterations"])
+    job.rest(200)
+    native.call("ack", 0, RENO, job.now_us, 200)
+    job.rest(gap_us)
+    native.call("send", 0, RENO, job.now_us, 1_000_000)
+    assert job.state["iterations"] == before + seen
+    native.call("ack", 1, RENO, job.now_us, 200)
+    assert not seen or job.state["iteration_bytes"] == stuck

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,12 +64,15 @@ def test_total_is_the_last_iteration_or_what_was_given(
     state, conf = native.state(), native.conf(total_bytes=given_total)
     now = 10**9
     for number, size in enumerate(sizes):
-        start = now
+        start, before, trust = now, int(state["total_bytes"]), int(state["trust"])
         state["iteration_bytes"] = size
         state["iteration_start_ns"], state["last_active_ns"] = start, start + 10**7
         now += 10**8
         native.call("iteration_end", state, conf, now)
-        assert state["total_bytes"] == (given_total or size)
+        if given_total or trust <= native.enums["HCC_TRUST_LOSS"] or size < 1.8 * before:
+            assert state["total_bytes"] == (given_total or size)
+        else:
+            assert state["total_bytes"] in {size, before}
         assert state["iterations"] == number + 1
         assert state["comm_ns"] == 10**7
         assert state["period_ns"] == 10**8
@@ -88,3 +94,38 @@ def test_best_time_forgets_slowly(native: Native, times: list[int]) -> None:
         best = int(state["best_comm_ns"])
         assert best <= max(time, before + (before >> native.enums["HCC_FORGET_SHIFT"]))
         assert best >= min(times)
+
+
+def ended(native: Native, state: Any, sizes: list[int]) -> None:
+    """Iterations of so many bytes, which take as long as these need."""
+    for size in sizes:
+        now = int(state["iteration_start_ns"])
+        state["iteration_bytes"], state["last_active_ns"] = size, now + size * 100
+        native.call("iteration_end", state, native.conf(), now + size * 200)
+
+
+@pytest.mark.parametrize(
+    ("size", "missed"), [(2.0, True), (2.1, True), (3.9, True), (2.3, False), (9.0, False)]
+)
+def test_an_end_that_was_missed_changes_nothing(
+    native: Native, size: float, *, missed: bool
+) -> None:
+    state = native.state(iteration_start_ns=10**9)
+    ended(native, state, [10**6] * 10)
+    best_ns = int(state["best_comm_ns"])
+    ended(native, state, [int(size * 10**6)])
+    assert state["total_bytes"] == (10**6 if missed else int(size * 10**6))
+    assert state["best_comm_ns"] == (best_ns + best_ns // 64 if missed else int(size * 10**6) * 100)
+    assert state["trust"] == native.enums["HCC_TRUST_MAX"] - native.enums["HCC_TRUST_LOSS"]
+    ended(native, state, [10**6])
+    assert (state["trust"] > native.enums["HCC_TRUST_LOSS"]) == missed
+
+
+def test_a_job_that_sends_twice_as_much_is_known_soon(native: Native) -> None:
+    state = native.state(iteration_start_ns=10**9)
+    ended(native, state, [10**6] * 10)
+    ended(native, state, [2 * 10**6] * 2)
+    assert state["total_bytes"] == 2 * 10**6
+    assert state["trust"] == 0
+    ended(native, state, [2 * 10**6] * 2)
+    assert state["trust"] == 2

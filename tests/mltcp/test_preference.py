@@ -16,7 +16,7 @@ WISHED = JobParams("a", weight=2.0, static_weight=3.0)
 
 def test_a_plan_multiplies_the_owners_weight_once() -> None:
     planned = JobPreference(planned={"a": 1.5}).applied_to(WISHED)
-    assert planned == replace(WISHED, weight=3.0, plain_weight=3.0)
+    assert planned == replace(WISHED, weight=3.0, plain_weight=2.0)
     assert JobPreference(planned={"b": 1.5}).applied_to(WISHED) == replace(WISHED, plain_weight=2.0)
 
 
@@ -48,11 +48,12 @@ def test_what_is_new_to_a_job() -> None:
     )  # plain_weight is another
 
 
-def test_plain_growth_is_twice_as_fast_at_most_and_ignores_profiling() -> None:
+def test_plain_growth_is_never_faster_than_asked_for_and_ignores_profiling() -> None:
     assert JobPreference("a").applied_to(WISHED).plain_weight == WISHED.weight
-    both = JobPreference("a", {"a": 5.0}).applied_to(WISHED)
-    assert both.plain_weight == MAX_FACTOR_BY_LOSS * WISHED.weight
-    assert JobPreference("a", {"a": 0.5}).applied_to(WISHED).plain_weight == 1.0
+    both = JobPreference("a", {"a": 2.0}).applied_to(WISHED)
+    assert both.plain_weight == WISHED.weight
+    # Four times faster than the lowest level, as the plan wants it.
+    assert JobPreference("a", {"a": 0.5}).applied_to(WISHED).plain_weight == WISHED.weight / 4
 
 
 SCALED = replace(WISHED, variant=Variant.CUBIC)

@@ -58,6 +58,11 @@ def held(obj: BpfObject) -> Records:
     return rows[rows["users"] > 0]
 
 
+def kept(obj: BpfObject) -> int:
+    """Windows that sockets hold, and entries by which they are found."""
+    return len(held(obj)) + len(obj.map("path_numbers").keys())
+
+
 def peers(rows: Records) -> list[str]:
     """Whose they are; an IPv4 address is mapped."""
     packed = [ipaddress.IPv6Address(row["key"]["peer"].tobytes()) for row in rows]
@@ -95,7 +100,7 @@ def test_near_and_far_peer_have_nothing_in_common(stage: Stage) -> None:
         follow(kernel, stage, JOB)
         sender, beyond = stage.pair()
         stage.dial(sender, beyond, flows=2)
-        here = dial(stage, sender, [near], flows=3)
+        here = dial(stage, sender, [near] * 3, first_port=20_000)
         sender.ask("send", sizes=[BYTES], gaps_ms=[0])
         rows = measured(obj)
         assert len(rows) == 2
@@ -130,8 +135,7 @@ def test_all_to_all_over_64_hosts(stage: Stage) -> None:
         assert len(obj.map("path_numbers").keys()) == 2 * 64
         for sender, receiver in zip(senders, receivers, strict=True):
             assert delivered(sender, receiver) == 2 * 64 * 50_000
-        until(lambda: not len(held(obj)), "windows to be free")
-        assert len(obj.map("path_numbers").keys()) == 0
+        until(lambda: not kept(obj), "windows to be free")
 
 
 def test_both_families_and_sockets_that_connect_again(stage: Stage) -> None:
@@ -160,14 +164,27 @@ def test_without_a_free_window_flows_are_plain(stage: Stage) -> None:
         sender, receiver = stage.pair()
         stage.dial(sender, receiver, flows=2)
         assert sender.ask("controls") == [kernel.ca_names["hostcc"]] * 2
-        sender.ask("send", sizes=[6_000_000], gaps_ms=[0])
+        sent = 6_000_000
+        sender.ask("send", sizes=[sent], gaps_ms=[0])
+
+        def more() -> None:
+            nonlocal sent
+            sender.ask("send", sizes=[1_000_000], gaps_ms=[0])
+            sent += 1_000_000
+
+        # From ten packets; a time-out on a busy machine may just have made them small.
+        until(
+            lambda: min(kernel.flows([stage.namespace(0)])["cwnd"]) > 20,
+            "windows to grow",
+            meanwhile=more,
+        )
         assert len(obj.map("path_numbers").keys()) == 0
         assert (windows.lookup_batch()[1]["users"] == 1).all()
-        now, flows = state(kernel), kernel.flows([stage.namespace(0)])
-        assert (now["flows"], now["busy"]) == (2, 0)
-        assert now["bytes_acked"] >= 6_000_000
-        assert (flows["cwnd"] > 20).all()  # grown from ten packets
-        assert delivered(sender, receiver) == 6_000_000
+        until(lambda: state(kernel)["busy"] == 0, "the last acknowledgement")
+        now = state(kernel)
+        assert now["flows"] == 2
+        assert now["bytes_acked"] >= sent
+        assert delivered(sender, receiver) == sent
         until(lambda: state(kernel)["flows"] == 0, "the end of the connections")
         rows["users"] = 0
         windows.update_batch(numbers, rows)
@@ -189,6 +206,4 @@ def test_connections_that_come_and_go_leave_no_window(stage: Stage) -> None:
                 sender.start("churn", address=addresses[at], port=ports[at], times=60, seed=seed)
             for sender in senders:
                 assert sender.answer() == 60
-        until(lambda: state(kernel)["flows"] == 0, "the end of the connections")
-        assert len(held(obj)) == 0
-        assert len(obj.map("path_numbers").keys()) == 0
+        until(lambda: not state(kernel)["flows"] and not kept(obj), "connections and their windows")

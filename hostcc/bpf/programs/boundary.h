@@ -18,12 +18,21 @@ enum hcc_silence {
 	HCC_SILENCE_SHORT = 0,	/* too short to tell anything */
 	HCC_SILENCE_PAUSE = 1,	/* within an iteration */
 	HCC_SILENCE_END = 2,	/* between two iterations */
+	HCC_SILENCE_NONE = 3,	/* another flow is paced, stalled or waiting */
 };
 
 /* Whether a hint is in force: the agent that keeps it current is alive, and it was not dropped. */
 HCC_INLINE int hcc_hinted(const struct hcc_job_state *s, const struct hcc_job_conf *c, int alive)
 {
 	return alive && c->hint_id && c->hint_id != s->hint_dropped;
+}
+
+/* Whether the iteration's bytes are acknowledged, by the hint, or more than these. */
+HCC_INLINE int hcc_hinted_sent(const struct hcc_job_state *s, const struct hcc_job_conf *c)
+{
+	__s64 missing = c->hint_bytes - s->iteration_bytes, margin = c->hint_margin_bytes;
+
+	return margin && missing <= margin;
 }
 
 /*
@@ -35,7 +44,7 @@ HCC_INLINE int hcc_hinted_end(const struct hcc_job_state *s, const struct hcc_jo
 {
 	__s64 missing = c->hint_bytes - s->iteration_bytes, margin = c->hint_margin_bytes;
 	__u64 due_us = c->hint_period_us - c->hint_period_us / HCC_DUE_DIVISOR;
-	int sent = margin && missing <= margin;
+	int sent = hcc_hinted_sent(s, c);
 
 	if (gap_ns < c->hint_silence_us * 1000ULL)
 		return sent && missing >= -margin && gap_ns >= c->hint_pause_us * 1000ULL;
@@ -62,6 +71,19 @@ HCC_INLINE enum hcc_silence hcc_judge_silence(struct hcc_job_state *s,
 	if (gap_ns < hcc_min_silence_ns(srtt_us))
 		return HCC_SILENCE_SHORT;
 	return gap_ns > hcc_silence_ns(s, c, srtt_us) ? HCC_SILENCE_END : HCC_SILENCE_PAUSE;
+}
+
+/*
+ * The same while another flow waits for an acknowledgement.  An iteration may have ended all the
+ * same, as in a time-out after the last one was lost: the peer's application has the bytes.
+ */
+HCC_INLINE enum hcc_silence hcc_judge_waiting(const struct hcc_job_state *s,
+					      const struct hcc_job_conf *c, __u64 gap_ns, int alive)
+{
+	if (hcc_hinted(s, c, alive) && hcc_hinted_sent(s, c) &&
+	    gap_ns >= c->hint_silence_us * 1000ULL)
+		return HCC_SILENCE_END;
+	return HCC_SILENCE_NONE;
 }
 
 /*

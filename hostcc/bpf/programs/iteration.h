@@ -16,6 +16,7 @@ enum hcc_iteration {
 	HCC_MIN_SILENCE_US = 2000,
 	HCC_SILENCE_RTTS = 4,
 	HCC_TRUST_MAX = 8,
+	HCC_TRUST_LOSS = 4,		/* what an iteration unlike the ones before takes from it */
 	HCC_MISSED_END_ITERATIONS = 4,	/* this many iterations' bytes without an end: one was missed */
 	HCC_EARLY_ITERATIONS = 3,	/* among these, two alike in a row suffice to trust them */
 	HCC_START_ITERATIONS = 5,	/* giving up in these is forgiven: jobs still find their order */
@@ -227,6 +228,21 @@ HCC_INLINE __u32 hcc_plain_window(const struct hcc_job_state *s)
 	return hcc_plain_growth(s);
 }
 
+/*
+ * Whether so many bytes are those of two or more iterations of a job that is well known: ends
+ * between them were missed.  One that has changed looks the same once, and is less known then.
+ */
+HCC_INLINE int hcc_missed_end(const struct hcc_job_state *s, __u64 bytes, __u64 total)
+{
+	__u64 count, rest;
+
+	if (!total || s->trust <= HCC_TRUST_LOSS)
+		return 0;
+	count = (bytes + total / 8) / total;
+	rest = bytes + total / 8 - count * total;
+	return count >= 2 && count <= HCC_MISSED_END_ITERATIONS && rest <= total / 4;
+}
+
 /* End an iteration: learn its size, and decide how the next one is sent. */
 HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 				  const struct hcc_job_conf *c, __u64 now_ns)
@@ -236,6 +252,7 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	__u64 diff = bytes > total ? bytes - total : total - bytes;
 	int same = total && diff <= total / 8;
 	int escaped = s->yield_ns > hcc_patience_ns(s);
+	int missed = hcc_missed_end(s, bytes, total);
 
 	s->direction = hcc_direction(s);
 	s->received_mark = s->received_bytes;
@@ -247,18 +264,18 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 		if (s->trust < HCC_TRUST_MAX)
 			s->trust++;
 	} else if (s->iterations > 1) {
-		s->trust = s->trust > 4 ? s->trust - 4 : 0;
+		s->trust = s->trust > HCC_TRUST_LOSS ? s->trust - HCC_TRUST_LOSS : 0;
 	}
 	if (c->total_bytes)
 		s->total_bytes = c->total_bytes;
-	else
+	else if (!missed)
 		s->total_bytes = bytes;
 
 	if (same && s->best_comm_ns && comm_ns > s->best_comm_ns + s->best_comm_ns / 8)
 		s->unsettled += s->unsettled < HCC_UNSETTLED_MAX ? 2 : 0;
 	else if (s->unsettled)
 		s->unsettled--;
-	if (!same || !s->best_comm_ns || comm_ns < s->best_comm_ns)
+	if ((!same && !missed) || !s->best_comm_ns || comm_ns < s->best_comm_ns)
 		s->best_comm_ns = comm_ns;
 	else
 		s->best_comm_ns += s->best_comm_ns >> HCC_FORGET_SHIFT;

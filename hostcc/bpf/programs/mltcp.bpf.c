@@ -131,6 +131,12 @@ __noinline int judge_silence(struct hcc_job_state *s, const struct hcc_job_conf 
 	return s && c ? hcc_judge_silence(s, c, gap_ns, now, srtt_us, agent_alive(now)) : 0;
 }
 
+__noinline int judge_waiting(const struct hcc_job_state *s, const struct hcc_job_conf *c,
+			     u64 gap_ns, u64 now)
+{
+	return s && c ? hcc_judge_waiting(s, c, gap_ns, agent_alive(now)) : HCC_SILENCE_NONE;
+}
+
 __noinline int learn_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, u64 gap_ns,
 			     u64 now, u32 silence)
 {
@@ -147,20 +153,22 @@ static void flow_tx_start(struct sock *sk)
 	struct hcc_job_state *s = job_state(f->slot);
 	const struct hcc_job_conf *c = job_conf(f->slot);
 	u64 now = now_ns(tp), last, gap, pause;
-	u32 silence;
+	u32 silence, others;
 
 	if (!s || !c || f->flags & FLOW_BUSY)
 		return;
 	f->flags |= FLOW_BUSY;
-	if (__sync_fetch_and_add(&s->busy, 1))
-		return;		/* another flow is paced, stalled or waiting: no silence */
+	others = __sync_fetch_and_add(&s->busy, 1);
 	last = s->last_active_ns;
 	gap = now - last;
 	if ((s64)gap <= 0)
 		return;
 	/* The queue lengthens the mean RTT, and must not hide pauses. */
 	pause = gap >= hcc_min_silence_ns(tp->rtt_min.s[0].v) ? gap : 0;
-	silence = judge_silence(s, c, gap, now, tp->srtt_us >> 3);
+	silence = others ? judge_waiting(s, c, gap, now) :
+			   judge_silence(s, c, gap, now, tp->srtt_us >> 3);
+	if (silence == HCC_SILENCE_NONE)
+		return;
 	/* The first iteration needs no silence: it may begin right after the handshake. */
 	if (!s->iteration_start_ns || silence != HCC_SILENCE_SHORT) {
 		/* If several flows start at once, one of them ends the iteration. */
