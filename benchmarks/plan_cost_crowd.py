@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.plan_cost_agent import AT_ONCE, Case
+from benchmarks.plan_cost_main import JOINED
 from benchmarks.plan_cost_world import World
 from hostcc.coord.core import codec
 from hostcc.coord.core.message import PROTOCOL, Message, Record
@@ -60,6 +61,8 @@ class Crowd:
         crowd = self._directory / "crowd"
         sign = {host: files.read_secret(crowd / host).keys[0].sign for host in world.names}
         start = (signed(one, sign) for one in world.start() if one.writer != own)
+        while not (self._directory / JOINED).exists():  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(RETRY_S)
         while some := tuple(islice(start, AT_ONCE)):
             await self._say(some)
         (self._directory / TOLD).touch()

@@ -17,6 +17,9 @@ from hostcc.coord.net import child_transport
 from hostcc.daemon.gossip import member
 from hostcc.daemon.planning import cpu_budget
 
+JOINED = "joined"
+"""File that is there once the agent takes part: what it is told before is lost."""
+
 
 def run(case: str, directory: Path) -> int:
     """Run the agent; its exit status."""
@@ -33,6 +36,7 @@ def run(case: str, directory: Path) -> int:
             content = payloads.decode(record)
             if record.kind not in {payloads.MEMBER, payloads.RULES} and content is not None:
                 self.service.node.publish(record.kind, record.key, content)
+        (directory / JOINED).touch()
 
     member.Member.start = start  # type: ignore[method-assign]
     return main(["agent", "--config", str(directory / "hostcc.toml")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import fsum
 
 Value = bool | int | float | str | Mapping[str, bool | int | float | str | None] | None
 """What a Change says that something was, or becomes: fit for JSON, readable."""
@@ -99,8 +100,8 @@ class JobProfile:
     period_s: float = 0.0
     """Seconds from one iteration to the next, as measured; 0: unknown."""
     comm_s: float = 0.0
-    """t: the longest time that any one link needs for the job's traffic of an iteration, alone;
-    0: unknown, follows from bytes and capacities."""
+    """t: the longest time that any one link needs for the job's traffic of an iteration, alone, or
+    that its hosts took while no rival sent; 0: unknown, follows from bytes and capacities."""
     bytes_to: tuple[tuple[str, float], ...] = ()
     """(Destination, bytes per iteration)."""
     weight: float = 1.0
@@ -121,6 +122,11 @@ class JobProfile:
     0: they are unknown too."""
     recalled: bool = False
     """Whether it is what was measured when the job ran before, and not this time."""
+
+    @property
+    def tx_bytes(self) -> float:
+        """That the job sends in an iteration, to all destinations."""
+        return fsum(size for _, size in self.bytes_to)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,6 @@ from hostcc.model import Flow, SizeClass
 
 _SPARE_LINKS = 4096
 """Links that are gone, until the others are numbered anew."""
-_Row = tuple[tuple[Ends, ...], bytes]
-"""Pairs of hosts between which a job has elephants, and numbers of the links between them, each in
-four bytes: thousands of arrays would take more room, and longer to put together."""
 
 
 class JobCoupling:
@@ -29,7 +26,9 @@ class JobCoupling:
     ) -> None:
         """`flows` returns those of a job, `links` those on paths between two hosts."""
         self._flows, self._links = flows, links
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, bytes] = {}
+        """By job: numbers of the links, each in four bytes. Thousands of arrays would take more
+        room, and longer to put together."""
         self._numbers: dict[str, int] = {}
         self._changed: set[Ends] = set()
         """Pairs whose tables have changed since the last answer."""
@@ -67,8 +66,8 @@ class JobCoupling:
         if len(self._numbers) > links + _SPARE_LINKS:
             self._rows, self._numbers = {}, {}
         if self._changed:
-            gone = [job for job, (pairs, _) in self._rows.items()
-                    if not self._changed.isdisjoint(pairs)]  # fmt: skip
+            changed = self._changed
+            gone = [job for job in self._rows if not changed.isdisjoint(self._pairs(job))]
             for job in gone:
                 del self._rows[job]
             self._changed = set()
@@ -76,12 +75,15 @@ class JobCoupling:
     def _row(self, job: str) -> bytes:
         known = self._rows.get(job)
         if known is None:
-            pairs = {(flow.src, flow.dst) for flow in self._flows(job) if _couples(flow)}
-            names = set[str]().union(*map(self._links, pairs))
+            names = set[str]().union(*map(self._links, self._pairs(job)))
             numbers = self._numbers
             links = [numbers.setdefault(name, len(numbers)) for name in names]
-            known = self._rows[job] = tuple(pairs), np.array(links, np.int32).tobytes()
-        return known[1]
+            known = self._rows[job] = np.array(links, np.int32).tobytes()
+        return known
+
+    def _pairs(self, job: str) -> set[Ends]:
+        """Return the pairs of hosts between which a job has elephants."""
+        return {(flow.src, flow.dst) for flow in self._flows(job) if _couples(flow)}
 
 
 def _couples(flow: Flow) -> bool:

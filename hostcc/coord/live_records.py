@@ -48,8 +48,8 @@ class LiveRecords:
 
     def __init__(self) -> None:
         self.members: set[str] = set()
-        self.profiles: dict[str, dict[str, CheckedRecord]] = {}
-        """By job, by writer."""
+        self.profiles: dict[str, tuple[CheckedRecord, ...]] = {}
+        """By job: one of each writer."""
         self.flows: dict[str, dict[str, CheckedRecord]] = {}
         """By writer, by job."""
         self.paths: dict[Ends, CheckedRecord] = {}
@@ -115,9 +115,8 @@ class LiveRecords:
             new = None
         kind, key = slot
         if kind == PROFILE:
-            _put(self.profiles.setdefault(key, {}), writer, new)
-            if not self.profiles[key]:
-                del self.profiles[key]
+            others = [held for held in self.profiles.get(key, ()) if held.writer != writer]
+            _put(self.profiles, key, (*others, *([] if new is None else [new])) or None)
             found.jobs.add(key)
         elif kind == FLOWS:
             _put(self.flows.setdefault(writer, {}), key, new)
@@ -153,7 +152,7 @@ class LiveRecords:
 
 
 def _payload(held: CheckedRecord | None) -> bytes:
-    return b"" if held is None else held.record.payload
+    return b"" if held is None else held.payload
 
 
 def _links(held: CheckedRecord | None) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ same objects, by which the planner recognises them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
@@ -274,8 +274,8 @@ class ViewIndex:
         return {*links, *now.links}
 
 
-def _merged(job: str, records: Mapping[str, CheckedRecord]) -> MergedJob:
-    contents = {host: held.content for host, held in records.items()}
+def _merged(job: str, records: Iterable[CheckedRecord]) -> MergedJob:
+    contents = {held.writer: held.content for held in records}
     parts = {host: one for host, one in contents.items() if isinstance(one, Profile)}
     claims = {host: frozenset(name for name, _ in one.to) for host, one in parts.items()}
     hosts = participants(claims)

@@ -70,7 +70,7 @@ class ContentionGraph:
             layers.append(layer)
             freed = second[spans(starts[layer], starts[layer + 1])]
             np.subtract.at(waiting, freed, 1)
-            layer = np.unique(freed[waiting[freed] == 0])
+            layer = sorting.distinct(freed[waiting[freed] == 0])
         done = np.concatenate(layers) if layers else np.zeros(0, np.int64)
         if len(done) < self.jobs:
             stuck = int(np.flatnonzero(waiting > 0)[0])

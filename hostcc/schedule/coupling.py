@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.contention_graph import spans
 from hostcc.schedule.name_list import NameList
 from hostcc.schedule.problem import Ints, Problem
@@ -71,7 +72,7 @@ def components(problem: Problem) -> list[Component]:
     label = labels(problem)
     if not len(label):
         return []
-    first = np.unique(label)
+    first = sorting.distinct(label)
     if not first.any() and _all_used(problem):
         return [Component(problem, *map(np.arange, _sizes(problem)))]
     first = first[first >= 0]
@@ -122,13 +123,18 @@ def _part(problem: Problem, jobs: Ints, flows: Ints) -> Component:
     path = problem.flow_path[flows]
     start = _starts(past - first)
     names = [problem.path_ids.parts[table] for table in tables.tolist()]
+    every = len(tables) == len(problem.table_start) - 1 and len(links) == problem.link_count
+    # Where only jobs without flows are left out, the largest arrays are those of the whole.
+    ways = problem.ways
+    if ways and not every:
+        ways = [ways[one] for one in tables.tolist()]
     return Component(
         replace(
             problem,
             job_ids=tuple(map(problem.job_ids.__getitem__, jobs.tolist())),
             flow_ids=tuple(map(problem.flow_ids.__getitem__, flows.tolist())),
             link_ids=tuple(map(problem.link_ids.__getitem__, links.tolist())),
-            path_ids=NameList(names, start),
+            path_ids=problem.path_ids if every else NameList(names, start),
             capacity=problem.capacity[links],
             compute=problem.compute[jobs],
             comm_start=problem.comm_start[jobs],
@@ -138,15 +144,16 @@ def _part(problem: Problem, jobs: Ints, flows: Ints) -> Component:
             slowdown=problem.slowdown[jobs],
             phase=problem.phase[jobs],
             period=problem.period[jobs],
+            comm=problem.comm[jobs],
             confidence=problem.confidence[jobs],
             flow_job=np.searchsorted(jobs, problem.flow_job[flows]),
             flow_bytes=problem.flow_bytes[flows],
             flow_table=flow_table.reshape(-1),
             flow_path=np.where(path >= 0, path + moved[flow_table.reshape(-1)], -1),
-            table_start=start,
-            path_start=_starts(np.diff(problem.path_start)[paths]),
-            path_links=(used.cumsum() - 1)[path_links],
-            ways=[problem.ways[one] for one in tables.tolist()] if problem.ways else (),
+            table_start=problem.table_start if every else start,
+            path_start=problem.path_start if every else _starts(np.diff(problem.path_start)[paths]),
+            path_links=problem.path_links if every else (used.cumsum() - 1)[path_links],
+            ways=ways,
             blind=problem.blind[jobs],
             assumed=tuple(map(problem.assumed.__getitem__, jobs.tolist()))
             if problem.assumed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,12 @@ class Pairs:
     """(N,) seconds per iteration that the job needs on the shared link where it needs most."""
     other_seconds: Floats
 
+    def only(self, some: Ints) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(
+            self.one[some], self.other[some], self.one_seconds[some], self.other_seconds[some]
+        )
+
 
 def pairs(problem: Problem, routing: Ints, most: int = MAX_PAIRS) -> Pairs:
     """Return the pairs of jobs that meet on links that can be filled, under a routing (F,)."""
@@ -47,8 +54,8 @@ def pairs_on_links(
     count = np.minimum(ends - here - 1, _nearest(ends - here - 1, most))
     # Jobs in blocks: so less memory is needed at once, and it stays in the processor's cache.
     block = np.bincount(job, count, jobs).cumsum()[job] // PAIRS_AT_ONCE
-    parts = [[np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)]]
-    for number in np.unique(block[count > 0]).tolist():
+    parts: list[list[Any]] = [[np.zeros(0, of)] for of in (np.int64, np.int64, float, float)]
+    for number in sorting.distinct(block[count > 0]).tolist():
         some = np.flatnonzero((block == number) & (count > 0))
         first = np.repeat(some, count[some])
         second = spans(some + 1, some + 1 + count[some])
@@ -58,8 +65,16 @@ def pairs_on_links(
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         one, other = np.divmod(key[starts], max(1, jobs))
         slowest = (np.maximum.reduceat(seconds[at[by_pair]], starts) for at in (first, second))
-        parts.append([one, other, *slowest])
-    return Pairs(*map(np.concatenate, zip(*parts, strict=True)))
+        for part, values in zip(parts, (one, other, *slowest), strict=True):
+            part.append(values)
+    return Pairs(*map(_joined, parts))
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return arrays as one, and empty the list: all parts beside all columns take megabytes."""
+    found = np.concatenate(parts)
+    parts.clear()
+    return found
 
 
 def _nearest(following: Ints, most: int) -> int:

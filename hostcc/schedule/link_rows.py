@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hostcc.answers.links import LinkJob, LinkRow, Links, OwnLink
 from hostcc.errors import NoJobError
+from hostcc.schedule import sorting
 from hostcc.schedule.link_load import LinkLoads, link_loads, periods
 from hostcc.schedule.plan import Solution
 from hostcc.schedule.problem import TINY_S, Ints
@@ -47,7 +48,7 @@ def own_links(found: Solution, host: str) -> tuple[OwnLink, ...]:
     from_here = np.fromiter((src == host for src, _ in keys), np.bool_, len(keys))
     own = np.flatnonzero(from_here[problem.flow_table])
     used = np.zeros(problem.link_count, np.bool_)
-    for path in np.unique(found.decision.routing[own]).tolist():
+    for path in sorting.distinct(found.decision.routing[own]).tolist():
         used[problem.path_links[problem.path_start[path] : problem.path_start[path + 1]]] = True
     return tuple(
         OwnLink(

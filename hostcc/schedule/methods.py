@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,8 +70,7 @@ def mean_load(problem: Problem, found: Crossings, jobs: IsolatedTimes) -> float:
     return float(busy.mean()) if len(busy) else 0.0
 
 
-@dataclass(frozen=True)
-class OrderResult:
+class OrderResult(NamedTuple):
     """The order found, and how."""
 
     rank: Ints

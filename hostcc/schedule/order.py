@@ -42,12 +42,15 @@ MAX_CORRECTED_JOBS = 1500
 
 @dataclass(frozen=True)
 class KnownLosses:
-    """Known values of 2 N losses: first of `other` below `one`, then of `one` below `other`."""
+    """Exact values of some of 2 N losses: first of `other` below `one`, then the other way round.
 
-    rough: Floats
-    """Estimates; NaN: none yet."""
+    Estimates are not among them: they take more memory than time.
+    """
+
+    at: Ints
+    """Which losses are known, ascending: few of very many."""
     exact: Floats
-    """Exact values, from FEW_PHASES starting points; NaN: none yet."""
+    """Their values, from FEW_PHASES starting points."""
 
 
 @dataclass(frozen=True)
@@ -78,22 +81,34 @@ def losses(jobs: IsolatedTimes, found: Pairs, known: KnownLosses | None = None) 
         phases = START_PHASES if 2 * half <= MAX_LOSSES_ALL_PHASES else FEW_PHASES
         loss = slowdown(jobs, *_sides(found, np.arange(2 * half)), phases)
         return Losses(found.one, found.other, loss[:half] * collide, loss[half:] * collide)
-    if known is None:
-        rough, exact = np.full(2 * half, np.nan), np.full(2 * half, np.nan)
-    else:
-        rough, exact = known.rough.copy(), known.exact.copy()
-    new = np.flatnonzero(np.isnan(rough))
-    for part in np.split(new, range(ESTIMATED_AT_ONCE, len(new), ESTIMATED_AT_ONCE)):
-        rough[part] = estimate(jobs, *_sides(found, part))
-    some = rough[rough > 0]  # partition() is slow where very many are equal
+    loss = np.empty(2 * half)
+    for begun in range(0, 2 * half, ESTIMATED_AT_ONCE):
+        part = np.arange(begun, min(begun + ESTIMATED_AT_ONCE, 2 * half))
+        loss[part] = estimate(jobs, *_sides(found, part))
+    some = loss[loss > 0]  # partition() is slow where very many are equal
     last = len(some) - MAX_EXACT_LOSSES
-    most = np.flatnonzero(rough > (np.partition(some, last)[last] if last > 0 else 0.0))
-    new = most[np.isnan(exact[most])]
-    exact[new] = slowdown(jobs, *_sides(found, new), FEW_PHASES)
-    loss = rough.copy()
-    loss[most] = exact[most]
-    followed = KnownLosses(rough, exact)
-    return Losses(found.one, found.other, loss[:half] * collide, loss[half:] * collide, followed)
+    if last > 0:
+        some.partition(last)
+    most = np.flatnonzero(loss > (some[last] if last > 0 else 0.0))
+    del some  # megabytes
+    followed = KnownLosses(most, _exactly(jobs, found, most, known))
+    loss[most] = followed.exact
+    below, above = loss[:half], loss[half:]
+    below *= collide
+    above *= collide
+    return Losses(found.one, found.other, below, above, followed)
+
+
+def _exactly(jobs: IsolatedTimes, found: Pairs, which: Ints, known: KnownLosses | None) -> Floats:
+    """Return the exact values of the losses `which`, ascending, as far as possible from `known`."""
+    exact = np.full(len(which), np.nan)
+    if known is not None and len(known.at):
+        place = np.minimum(np.searchsorted(known.at, which), len(known.at) - 1)
+        same = known.at[place] == which
+        exact[same] = known.exact[place[same]]
+    new = np.flatnonzero(np.isnan(exact))
+    exact[new] = slowdown(jobs, *_sides(found, which[new]), FEW_PHASES)
+    return exact
 
 
 def _sides(found: Pairs, which: Ints) -> tuple[Ints, Ints, Floats, Floats]:

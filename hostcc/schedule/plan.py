@@ -99,6 +99,8 @@ class Decision:
     moved: tuple[MovedFlows, ...] = ()
     on_free_paths: tuple[int, ...] = ()
     """Flows that were finally given a path that nobody else uses."""
+    crossed: Crossings | None = None
+    """What jobs load; None: it was not worked out, or is not kept."""
     work: IntermediateResults | None = None
     """Intermediate results, for the next plan to reuse."""
 
@@ -126,7 +128,9 @@ class Schedule:
         """The pairs of jobs that meet; of thousands of jobs they are found anew each time, because
         they are many and seldom asked for."""
         work = self.decision.work
-        return pairs(self.problem, self.decision.routing) if work is None else work.met
+        if work is None or not work.every_pair:
+            return pairs(self.problem, self.decision.routing)
+        return work.met
 
 
 Known = KnownComponents[Schedule]
@@ -202,15 +206,15 @@ def _schedule(
     usable = compression.usable_levels(options.levels, options.reserved)
     decision = decide(problem, options, len(usable), past, apart=apart)
     work = decision.work
-    found = crossings(problem, decision.routing) if work is None else work.crossings
+    found = decision.crossed or crossings(problem, decision.routing)
     times = found.times(problem.job_count)
     level = usable[decision.level]
     # Contenders of these jobs are unknown: they get best effort.
     level[problem.blind] = usable[-1]
     met = pairs(problem, decision.routing) if work is None else work.met
-    if work is not None and work.followed is None and work.cut is None:
-        # Pairs alone are found anew as quickly, and all of this takes memory.
-        decision = replace(decision, work=None)
+    if work is not None:
+        work = work.reduced()
+    decision = replace(decision, crossed=None, work=work)
     contenders = np.bincount(met.one, minlength=problem.job_count)
     contenders += np.bincount(met.other, minlength=problem.job_count)
     return Schedule(
@@ -360,9 +364,8 @@ def _on_routing(
         met, source = carried.pairs()
         followed = carried.followed(source)
     if options.order == DEFAULT_METHOD:
-        ordered = methods.by_losses(problem, found, worth, met, followed)
-        rank, lost = ordered.rank, ordered.losses
-        words.append(ordered.how)
+        rank, how, lost = methods.by_losses(problem, found, worth, met, followed)
+        words.append(how)
     else:
         rank, lost = methods.ORDERS[options.order](problem, routing), None
         words.append(f"order: {options.order}")
@@ -372,6 +375,8 @@ def _on_routing(
         )
         rank = fairness.limit_loss(rank, lost, options.most_loss)
         words.append(f"no job to lose more than {options.most_loss:.0%}")
+    followed = None if lost is None else lost.followed
+    del lost  # megabytes
     value = intensity(worth, found.times(problem.job_count))
     contention, cut = None, None
     if options.compression == "exact" and len(met.one) > MAX_EXACT_CUT_PAIRS:
@@ -386,9 +391,9 @@ def _on_routing(
         else:
             level = compression.METHODS[options.compression](contention, rank, levels)
         words.append(f"levels: {options.compression}")
-    followed = None if lost is None else lost.followed
-    work = IntermediateResults(problem, found, waiting, met, followed, contention, cut)
-    return Decision(routing, rank, level, "; ".join(words), work=work)
+    times = found.times(problem.job_count)
+    work = IntermediateResults(problem, times, waiting, met, followed, contention, cut)
+    return Decision(routing, rank, level, "; ".join(words), crossed=found, work=work)
 
 
 def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -> Decision:

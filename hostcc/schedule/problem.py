@@ -68,6 +68,8 @@ class Problem:
     """(J,) start of an iteration, seconds; NaN: unknown."""
     period: Floats
     """(J,) measured seconds from one iteration to the next; 0: unknown."""
+    comm: Floats
+    """(J,) t as its hosts measured it, seconds; 0: unknown."""
     confidence: Floats
     """(J,) 0: a guess, 1: measured over many iterations."""
     flow_job: Ints
@@ -210,6 +212,7 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
         "weight": "weight",
         "slowdown": "slowdown",
         "period": "period_s",
+        "comm": "comm_s",
         "confidence": "confidence",
     }
     # Job by job, because the attributes of a job are close together in memory.

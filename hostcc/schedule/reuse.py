@@ -6,17 +6,18 @@ recomputed one. The cut is unique, wherever its search starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.intensity import Crossings
 from hostcc.schedule.job_pairs import MAX_PAIRS, Pairs, pairs_on_links
 from hostcc.schedule.kcut import Cut
 from hostcc.schedule.name_list import places
 from hostcc.schedule.order import KnownLosses
-from hostcc.schedule.problem import Ints, Problem
+from hostcc.schedule.problem import Floats, Ints, Problem
 
 MIN_JOBS_PER_CHANGE = 8
 """Reuse pays while fewer than one in this many jobs have changed."""
@@ -27,13 +28,33 @@ class IntermediateResults:
     """Intermediate results of a solution."""
 
     problem: Problem
-    crossings: Crossings
+    times: Floats
+    """(J,) t, seconds."""
     waiting: Crossings
     """The crossings on links that can be filled."""
     met: Pairs
+    """The pairs that meet, or some of them."""
     followed: KnownLosses | None
     contention: ContentionGraph | None
     cut: Cut | None
+    every_pair: bool = True
+    """Whether `met` has all pairs that meet."""
+
+    def reduced(self) -> IntermediateResults | None:
+        """Return what pays to be kept of very many pairs: those with known losses. None: nothing.
+
+        The others are found anew about as quickly, and take megabytes.
+        """
+        if self.cut is not None:
+            return self
+        if self.followed is None or not len(self.followed.at):
+            return None
+        half, at = len(self.met.one), self.followed.at
+        back = at >= half
+        kept = sorting.distinct(at - half * back)
+        place = np.searchsorted(kept, at - half * back) + len(kept) * back
+        followed = KnownLosses(place, self.followed.exact)
+        return replace(self, met=self.met.only(kept), followed=followed, every_pair=False)
 
 
 class ReusedWork:
@@ -66,6 +87,12 @@ class ReusedWork:
             (one >= 0) & (other >= 0) & ~self.changed[one] & ~self.changed[other]
         )
         one, other = one[still], other[still]
+        if not self.before.every_pair:
+            every = pairs_on_links(found.job, found.link, found.seconds, self.jobs)
+            source = np.full(len(every.one), -1)
+            at = np.searchsorted(every.one * self.jobs + every.other, one * self.jobs + other)
+            source[at] = still
+            return every, source
         # Of the others one of each pair has changed, and meets on links that it is on.
         links = np.zeros(int(found.link.max(initial=0)) + 1, np.bool_)
         links[found.link[self.changed[found.job]]] = True
@@ -82,18 +109,16 @@ class ReusedWork:
         return pairs, np.insert(still, at, -1)
 
     def followed(self, source: Ints) -> KnownLosses | None:
-        """Return known losses of pairs by their previous index `source`; NaN: unknown."""
+        """Return known losses of pairs by their previous index `source`; -1: new."""
         known = self.before.followed
         if known is None:
             return None
         half = len(self.before.met.one)
-        rough, exact = (
-            np.concatenate(
-                [np.append(part, np.nan)[source] for part in (losses[:half], losses[half:])]
-            )
-            for losses in (known.rough, known.exact)
-        )
-        return KnownLosses(rough, exact)
+        now = np.full(2 * half, -1)
+        still = np.flatnonzero(source >= 0)
+        now[source[still]], now[half + source[still]] = still, len(source) + still
+        at = now[known.at]
+        return KnownLosses(at[at >= 0], known.exact[at >= 0])
 
     def cut(self, graph: ContentionGraph) -> Cut | None:
         """Return the previous cut as one of `graph`, to start the search from."""
@@ -117,7 +142,7 @@ class ReusedWork:
         here = np.flatnonzero(self.now >= 0)
         there = self.now[here]
         changed = np.ones(self.jobs, np.bool_)
-        times = self.before.crossings.times(before.job_count), self.crossings.times(self.jobs)
+        times = self.before.times, self.crossings.times(self.jobs)
         changed[there] = (
             (before.compute[here] != problem.compute[there])
             | (before.comm_start[here] != problem.comm_start[there])

@@ -35,3 +35,11 @@ def unique(key: Ints) -> tuple[Ints, Ints]:
     where = np.empty(len(key), np.int64)
     where[by] = np.cumsum(first) - 1
     return ordered[first], where
+
+
+def distinct(key: Ints) -> Ints:
+    """Return np.unique(key), which without other results loads numpy.ma: more than a megabyte."""
+    ordered = np.sort(key)
+    first = np.ones(len(key), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]

@@ -115,15 +115,19 @@ def read(
     if len(by_ends) != len(tables):
         src, dst = first_duplicate([(table.src, table.dst) for table in tables])
         raise ViewError(f"path table: {src} to {dst}: expected one, got two")
-    if before is None or still is None or not _same_names(links, before.links):
-        more = [] if before is None or still is None else compress(before.keys, still)
-        keys = sorted({*used, *more} & by_ends.keys())
+    if before is None or still is None:
+        keys = sorted(used & by_ends.keys())
         found = _read([by_ends[key] for key in keys], links)
         gone = np.full(0 if before is None else len(before.keys), -1)
         return _usable(tables, by_ends, keys, found, links), gone
     still = still.copy()
     wanted = before.numbers(list(used))
     still[wanted[wanted >= 0]] = True
+    if not _same_names(links, before.links):
+        read, lost = _renumbered(before, links)
+        before = replace(before, read=read)
+        used = {*used, *compress(before.keys, (still & lost).tolist())}
+        still &= ~lost
     rows = np.flatnonzero(still)
     if not same:
         found_same = [_alike(before, row, by_ends.get(before.keys[row])) for row in rows.tolist()]
@@ -218,6 +222,21 @@ def _joined(old: _ParsedTables, new: _ParsedTables, source: Ints) -> _ParsedTabl
     return _ParsedTables(
         ids, ways, np.concatenate(hops), np.concatenate(path_ends), np.concatenate(hop_ends)
     )
+
+
+def _renumbered(
+    before: Tables, links: Mapping[str, float]
+) -> tuple[_ParsedTables, NDArray[np.bool_]]:
+    """Return the tables with the numbers that links have now, and those (T,) with a link that is
+    gone. Links are in the order of their names, so they stay sorted within a path."""
+    number = dict(zip(links, range(len(links)), strict=True))
+    now = np.array([number.get(name, -1) for name in before.links], np.int64)
+    read = before.read
+    hops = now[read.hops]
+    begun = read.hop_ends[read.path_ends]
+    lost = np.zeros(len(hops) + 1, np.int64)
+    np.cumsum(hops < 0, out=lost[1:])
+    return replace(read, hops=hops), np.diff(lost[begun]) > 0
 
 
 def _alike(before: Tables, row: int, now: PathTable | None) -> bool:

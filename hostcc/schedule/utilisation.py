@@ -8,13 +8,13 @@ alone, seconds. Jobs without a known path are left out: their t is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.model import JobProfile
-from hostcc.schedule import fairness
+from hostcc.schedule import fairness, sorting
 from hostcc.schedule import order as orders
 from hostcc.schedule.contention_graph import spans
 from hostcc.schedule.intensity import full
@@ -35,7 +35,8 @@ Flags = NDArray[np.bool_]
 
 def predicted_speeds(found: Solution) -> Floats:
     """Return (J,) speeds over those alone by the pairwise model; NaN: no path is known."""
-    lost = orders.losses(_alone(found), found.met)
+    work = found.decision.work
+    lost = orders.losses(_alone(found), found.met, None if work is None else work.followed)
     speed = fairness.speeds(found.decision.rank, lost)
     return np.where(found.times > 0, speed, np.nan)
 
@@ -117,11 +118,16 @@ def losses_to_first(found: Solution, name: str) -> Floats | None:
     return fallen
 
 
-def _blocks(job: Ints, size: Ints) -> Iterator[Ints]:
+def _blocks(job: Ints, size: Ints) -> list[Ints]:
     """Split flows, given their jobs in order and how many links each may cross, between jobs where
     they come to more than LINKS_AT_ONCE together."""
-    block = (size.cumsum() - size)[np.searchsorted(job, job)] // LINKS_AT_ONCE
-    yield from np.split(np.arange(len(job)), np.flatnonzero(np.diff(block)) + 1)
+    return _split(np.arange(len(job)), (size.cumsum() - size)[np.searchsorted(job, job)])
+
+
+def _split(what: Ints, begun: Ints) -> list[Ints]:
+    """Split ascending numbers, given how many links come before each, into those of LINKS_AT_ONCE
+    each."""
+    return np.split(what, np.flatnonzero(np.diff(begun // LINKS_AT_ONCE)) + 1)
 
 
 def _alone(found: Solution) -> IsolatedTimes:
@@ -130,9 +136,12 @@ def _alone(found: Solution) -> IsolatedTimes:
 
 def _reachable(found: Solution) -> tuple[Ints, Ints]:
     """Return the pairs (table, link) where a path of the table has the link, sorted."""
-    problem = found.problem
-    paths = np.repeat(np.arange(len(problem.table_start) - 1), np.diff(problem.table_start))
-    table = np.repeat(paths, np.diff(problem.path_start))
-    cells = np.unique(table * max(1, problem.link_count) + problem.path_links)
-    table, link = np.divmod(cells, max(1, problem.link_count))
+    problem, width = found.problem, max(1, found.problem.link_count)
+    begun = problem.path_start[problem.table_start]
+    cells = [np.zeros(0, np.int64)]
+    for tables in _split(np.arange(len(begun) - 1), begun[:-1]):
+        first, past = begun[tables[:1]], begun[tables[-1:] + 1]
+        table = np.repeat(tables, np.diff(begun)[tables])
+        cells.append(sorting.distinct(table * width + problem.path_links[spans(first, past)]))
+    table, link = np.divmod(np.concatenate(cells), width)
     return table, link

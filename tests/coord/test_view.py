@@ -119,6 +119,17 @@ def _profile(**values: float) -> Profile:
     return replace(Profile(1.0, 0.5, 1e12, 8.0), **values)
 
 
+def test_hosts_that_measure_other_silences_do_not_overlap() -> None:
+    """Nobody computes while it sends; beside other jobs some silences come out too short."""
+    hosts = {"a": (0.204, 0.204), "b": (0.13, 0.13), "c": (0.15, 0.1)}
+    records = [member(host) for host in hosts]
+    for host, (compute_s, start_s) in hosts.items():
+        told = _profile(compute_s=compute_s, comm_start_s=start_s)
+        records.append(record(host, "profile", "j", told))
+    (job,) = view(*records).view.jobs
+    assert (job.compute_s, job.comm_start_s) == (0.204, 0.204)
+
+
 def test_a_guess_of_one_host_does_not_change_what_another_has_measured() -> None:
     guess = _profile(compute_s=9.0, comm_start_s=9.0, period_s=9.0, comm_s=9.0, slowdown=9.0)
     records = [

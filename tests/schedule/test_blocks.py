@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ import pytest
 from benchmarks.plan_cost_agent import Agent
 from benchmarks.plan_cost_world import SCATTERED, World
 from hostcc.model import ClusterView
-from hostcc.schedule import job_pairs, pair_loss
+from hostcc.schedule import job_pairs, order, pair_loss, plan, utilisation
 from hostcc.schedule.paths import crux, fabric, free_paths, isolated
 from hostcc.schedule.plan import Options, Solution, solve_for_agents
-from hostcc.schedule.problem import Problem, build
+from hostcc.schedule.problem import Ints, Problem, build
 
 pytestmark = pytest.mark.unit
 
@@ -55,6 +57,70 @@ def test_blocks_of_any_size_give_the_same_plan(
     assert np.array_equal(found.level, whole.level)
     for one, other in zip(vars(found.met).values(), vars(whole.met).values(), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_of_very_many_pairs_those_with_known_losses_are_kept(
+    view: ClusterView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "MAX_EXACT_LOSSES", 20)
+    monkeypatch.setattr(plan, "MAX_EXACT_CUT_PAIRS", 20)
+    busy = replace(view, flows=tuple(replace(flow, bytes=20 * flow.bytes) for flow in view.flows))
+    found = solved(busy)
+    work = found.decision.work
+    assert work is not None
+    assert work.followed is not None
+    assert found.decision.crossed is None
+    assert 0 < len(work.met.one) <= len(work.followed.at) <= 20
+    every = [*zip(found.met.one.tolist(), found.met.other.tolist(), strict=True)]
+    assert len(every) > 100
+    assert set(zip(work.met.one.tolist(), work.met.other.tolist(), strict=True)) <= {*every}
+
+
+def test_nothing_is_kept_of_pairs_that_lose_nothing(
+    view: ClusterView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "MAX_EXACT_LOSSES", 20)
+    monkeypatch.setattr(plan, "MAX_EXACT_CUT_PAIRS", 20)
+    found = solved(view)
+    assert found.decision.work is None
+    assert len(found.met.one) > 100
+
+
+@pytest.mark.parametrize("blocks", [1, 5, utilisation.LINKS_AT_ONCE])
+def test_jobs_at_risk_are_found_in_blocks(
+    blocks: int, view: ClusterView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = solved(view)
+    risky = utilisation.at_risk(found)
+    monkeypatch.setattr(utilisation, "LINKS_AT_ONCE", blocks)
+    assert risky.sum() > 0
+    assert np.array_equal(utilisation.at_risk(found), risky)
+    problem = found.problem
+    table, link = utilisation._reachable(found)
+    paths = np.repeat(np.arange(len(problem.table_start) - 1), np.diff(problem.table_start))
+    of_hop = np.repeat(paths, np.diff(problem.path_start)).tolist()
+    pairs = set(zip(of_hop, problem.path_links.tolist(), strict=True))
+    assert list(zip(table.tolist(), link.tolist(), strict=True)) == sorted(pairs)
+
+
+def test_speeds_follow_from_the_losses_of_the_plan(
+    view: ClusterView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "MAX_EXACT_LOSSES", 20)
+    found = solved(view)
+    speed = utilisation.predicted_speeds(
+        replace(found, decision=replace(found.decision, work=None))
+    )
+    followed = []
+    exact = pair_loss.slowdown
+
+    def counted(jobs: pair_loss.IsolatedTimes, upper: Ints, *rest: Any) -> Any:
+        followed.append(len(upper))
+        return exact(jobs, upper, *rest)
+
+    monkeypatch.setattr(order, "slowdown", counted)
+    assert np.array_equal(utilisation.predicted_speeds(found), speed)
+    assert followed == [0]
 
 
 @pytest.mark.parametrize("joint", [0, isolated.MAX_JOINT_FLOWS])

@@ -15,6 +15,7 @@ from hostcc.schedule import coupling
 from hostcc.schedule.plan import Options, Solution, solve_for_agents
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.schedule.problem import build
+from tests.schedule import views
 
 pytestmark = pytest.mark.unit
 HOSTS, LINKS = 8, 14
@@ -150,6 +151,16 @@ def test_components_share_no_link_and_leave_nothing_out(seed: int) -> None:
             )
             assert here == there
         assert (one.paths[own.flow_path] == problem.flow_path[one.flows])[own.flow_path >= 0].all()
+
+
+def test_beside_jobs_without_flows_the_largest_arrays_are_those_of_the_whole() -> None:
+    problem = build(
+        views.one_link([views.job(name) for name in ("a", "b", "idle")], [1.0, 1.0, 0.0])
+    )
+    (found,) = coupling.components(problem)
+    assert found.problem.job_ids == ("a", "b")
+    assert found.problem.path_links is problem.path_links
+    assert found.problem.path_ids is problem.path_ids
 
 
 def test_an_unchanged_component_is_not_planned_again() -> None:

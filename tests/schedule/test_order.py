@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostcc.schedule import order
 from hostcc.schedule.fluid import Cycle, Group, simulate
 from hostcc.schedule.insertion import InsertionSearch
 from hostcc.schedule.job_pairs import graph, pairs_on_links
@@ -39,6 +42,32 @@ def test_a_job_that_leaves_nothing() -> None:
     jobs = IsolatedTimes(np.array([0.5, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0]))
     loss = slowdown(jobs, np.array([0]), np.array([1]), np.ones(1), np.ones(1))
     assert loss[0] > 1000
+
+
+def test_of_very_many_losses_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "MAX_EXACT_LOSSES", 40)
+    rng = np.random.default_rng(0)
+    jobs = IsolatedTimes(
+        rng.uniform(0.5, 2, 30), rng.uniform(0.2, 0.5, 30), rng.uniform(0.1, 1, 30)
+    )
+    met = pairs_on_links(np.arange(30), np.zeros(30, np.int64), jobs.comm, 30)
+    first = losses(jobs, met)
+    kept = first.followed
+    assert kept is not None
+    assert 0 < len(kept.at) <= 40 < len(met.one)
+    assert sum(one.nbytes for one in vars(kept).values()) <= 40 * 16
+    followed = []
+    exact = slowdown
+
+    def counted(jobs: IsolatedTimes, upper: Ints, *rest: Any) -> Any:
+        followed.append(len(upper))
+        return exact(jobs, upper, *rest)
+
+    monkeypatch.setattr(order, "slowdown", counted)
+    again = losses(jobs, met, kept)
+    assert followed == [0]
+    assert np.array_equal(again.one_below, first.one_below)
+    assert np.array_equal(again.other_below, first.other_below)
 
 
 def test_pairs_and_graph() -> None:

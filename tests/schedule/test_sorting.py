@@ -30,3 +30,9 @@ def test_as_numpy_does(keys: list[int]) -> None:
     expected, place = np.unique(key, return_inverse=True)
     assert values.tolist() == expected.tolist()
     assert where.tolist() == place.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 3000])
+def test_distinct_keys(count: int) -> None:
+    key = np.random.default_rng(count).integers(0, 100, count)
+    assert sorting.distinct(key).tolist() == np.unique(key).tolist()

@@ -60,6 +60,29 @@ def test_after_a_link_has_failed_tables_are_as_they_were() -> None:
     assert (found.path_ids, links(found)) == (fresh.path_ids, links(fresh))
 
 
+def test_tables_stay_when_other_links_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, _ = read((FIRST, OTHER), {"l": 1.0, **LINKS}, ENDS)
+    more = {"k": 1.0, "m": 0.0, **LINKS, "y": 1.0}
+    fresh, _ = read((FIRST, OTHER), more, ENDS)
+    monkeypatch.setattr(tables, "_alike", lambda *_: True)
+    found, now = read((FIRST, OTHER), more, ENDS, before, np.ones(2, np.bool_))
+    assert now.tolist() == [0, 1]
+    assert found.read.ways is before.read.ways
+    assert links(found) == links(fresh)
+    assert (found.path_ids, found.alive) == (fresh.path_ids, fresh.alive)
+
+
+def test_a_table_with_a_link_that_is_gone_is_read_again() -> None:
+    before, _ = read((FIRST, OTHER), LINKS, ENDS)
+    fewer = {name: value for name, value in LINKS.items() if name != "w"}
+    with pytest.raises(ViewError, match="known links, got 'w'"):
+        read((FIRST, OTHER), fewer, ENDS, before, np.ones(2, np.bool_))
+    other = PathTable("a", "c", (Path("q", ("v",)),))
+    found, now = read((FIRST, other), fewer, ENDS, before, np.ones(2, np.bool_))
+    assert now.tolist() == [0, -1]
+    assert links(found) == links(read((FIRST, other), fewer, ENDS)[0])
+
+
 def test_a_table_that_says_something_else_is_read_again() -> None:
     before, _ = read((FIRST, OTHER), LINKS, ENDS)
     changed = PathTable("a", "b", (Path("p", ("x", "v")), FIRST.paths[1]))

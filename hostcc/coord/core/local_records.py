@@ -52,7 +52,7 @@ class LocalRecords:
             self._wishes[slot] = payload
             return []
         held = self._store.get(self.name, slot)
-        if held is not None and held.record.payload == payload:
+        if held is not None and held.payload == payload:
             return []
         return self._write(slot, payload, now)
 
@@ -111,7 +111,7 @@ class LocalRecords:
         # A new life above `incarnation`, in which everything is published again.
         self.incarnation = min(max(incarnation, self.incarnation) + 1, COUNTER_MAX)
         kept = [
-            (slot, held.record.payload)
+            (slot, held.payload)
             for slot, held in self._store.of(self.name).items()
             if slot != MEMBER_SLOT and not held.withdrawn
         ]

@@ -27,13 +27,16 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
     confidence = 1.0 if timed else 0.0
     timed = timed or profiles
     compute = max(one.compute_s for one in timed)
+    # Not the median of the starts: where hosts measure silences of other lengths, as beside other
+    # jobs, the difference to the longest would look like computing that overlaps.
+    overlap = median_low(max(0.0, one.compute_s - one.comm_start_s) for one in timed)
     period = max(one.period_s for one in timed)
     rates = [one.assumed_flop_per_s for one in profiles]
     work, assumed = job_work([one.work for one in profiles], compute, period, rates)
     return JobProfile(
         job=job,
         compute_s=compute,
-        comm_start_s=min(compute, median_low(one.comm_start_s for one in timed)),
+        comm_start_s=max(0.0, compute - overlap),
         work=work,
         gpus=math.fsum(one.gpus for one in profiles),
         period_s=period,

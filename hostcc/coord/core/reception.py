@@ -125,6 +125,6 @@ class Reception:
         fate = self._store.put(held, at)
         if fate is PutResult.NEW:
             self._spread([held])
-            if isinstance(held.content, Member):
+            if isinstance(held.kept, Member):
                 self._members.update_member(record.writer, new=new)
         return fate

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from sys import intern
 from typing import Generic, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from hostcc.coord.core import codec, payloads
 from hostcc.coord.core.message import Record
@@ -25,23 +25,47 @@ V = TypeVar("V")
 Slot = tuple[str, str]
 """(kind, key)."""
 
-
 _BULKY = frozenset({payloads.PROFILE, payloads.FLOWS, payloads.PATHS, payloads.LINKS})
 """Kinds of almost all records of a large cluster: read when they are new, and seldom again."""
+_HEADER = struct.Struct(">QQIB")
+"""Stamp, fingerprint, size, length of the signature."""
+_SIZE_AT, _SIGNATURE_AT = 16, 20
 
 
 class CheckedRecord(Struct, frozen=True, gc=False):
-    """A record that passed the checks, with values derived from it."""
+    """A record that passed the checks, with values derived from it.
 
-    record: Record
+    A member of a large cluster holds tens of thousands. So what is seldom read is packed: objects
+    of its own for each number would take more memory than the numbers.
+    """
+
+    writer: str
+    kind: str
+    key: str
     slot: int
     """64-bit hash of writer, kind and key."""
-    fingerprint: int
-    """64-bit hash of the signed bytes; breaks ties between records of one stamp."""
     kept: Content | None
     """The content, unless its kind is bulky: ten times as long as the payload."""
-    size: int
-    """Approximate bytes in a message."""
+    packed: bytes
+    """_HEADER, signature and payload."""
+
+    @staticmethod
+    def of(
+        record: Record, slot: int, fingerprint: int, kept: Content | None, size: int
+    ) -> CheckedRecord:
+        """Return a record as checked; the arguments are as the attributes of these names."""
+        header = _HEADER.pack(stamp_of(record), fingerprint, size, len(record.signature))
+        packed = b"".join((header, record.signature, record.payload))
+        writer, kind, key = map(intern, (record.writer, record.kind, record.key))
+        return CheckedRecord(writer, kind, key, slot, kept, packed)
+
+    @property
+    def record(self) -> Record:
+        """The record as its writer made it."""
+        at = _HEADER.size + self.packed[_SIGNATURE_AT]
+        signature, payload = self.packed[_HEADER.size : at], self.packed[at:]
+        incarnation, version = divmod(self.stamp, 1 << 32)
+        return Record(self.writer, incarnation, version, self.kind, self.key, payload, signature)
 
     @property
     def content(self) -> Content | None:
@@ -49,12 +73,32 @@ class CheckedRecord(Struct, frozen=True, gc=False):
 
         That of a bulky kind is decoded each time.
         """
-        return payloads.decode(self.record) if self.record.kind in _BULKY else self.kept
+        return payloads.decode(self.record) if self.kind in _BULKY else self.kept
+
+    @property
+    def payload(self) -> bytes:
+        """The content as encoded; empty: withdrawn."""
+        return self.packed[_HEADER.size + self.packed[_SIGNATURE_AT] :]
 
     @property
     def stamp(self) -> int:
         """Incarnation and version as one number; the higher one replaces the lower."""
-        return stamp_of(self.record)
+        return int.from_bytes(self.packed[:8], "big")
+
+    @property
+    def incarnation(self) -> int:
+        """The writer's incarnation."""
+        return self.stamp >> 32
+
+    @property
+    def fingerprint(self) -> int:
+        """64-bit hash of the signed bytes; breaks ties between records of one stamp."""
+        return int.from_bytes(self.packed[8:16], "big")
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes in a message."""
+        return int.from_bytes(self.packed[_SIZE_AT:_SIGNATURE_AT], "big")
 
     @property
     def order(self) -> tuple[int, int]:
@@ -64,7 +108,7 @@ class CheckedRecord(Struct, frozen=True, gc=False):
     @property
     def withdrawn(self) -> bool:
         """Whether the writer has withdrawn the record, which leaves its payload empty."""
-        return not self.record.payload
+        return len(self.packed) == _HEADER.size + self.packed[_SIGNATURE_AT]
 
 
 class UnsignedError(HostccError):
@@ -127,7 +171,7 @@ class RecordChecker:
             if not self._verifier.verify(record.writer, data, record.signature):
                 raise UnsignedError(f"record of {record.writer}: expected its signature")
             found = self.check_own(record, data)
-            self._checked.put(found.record, found)
+            self._checked.put(record, found)
         return found
 
     def _learn(self, record: Record) -> None:
@@ -141,15 +185,14 @@ class RecordChecker:
         """Return a record of this member as checked; `data`: its signed bytes. Raises
         payloads.PayloadError."""
         content = payloads.decode(record)
-        writer, kind, key = map(intern, (record.writer, record.kind, record.key))
-        held = CheckedRecord(
-            record=replace(record, writer=writer, kind=kind, key=key),
-            slot=slot_of(writer, kind, key),
+        held = CheckedRecord.of(
+            record,
+            slot=slot_of(record.writer, record.kind, record.key),
             fingerprint=_hash64(data),
-            kept=None if kind in _BULKY else content,
+            kept=None if record.kind in _BULKY else content,
             size=len(data) + len(record.signature),
         )
-        self._writers.put(held.slot, writer)
+        self._writers.put(held.slot, held.writer)
         return held
 
     def writer(self, slot: int) -> str | None:

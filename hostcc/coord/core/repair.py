@@ -90,7 +90,7 @@ class Repair:
         self._rng.shuffle(differing)
         by_leaf: dict[int, list[CheckedRecord]] = {index: [] for index in differing}
         for held in self._leaves(set(differing)):
-            by_leaf[leaf_of(held.record.writer)].append(held)
+            by_leaf[leaf_of(held.writer)].append(held)
         chosen: list[CheckedRecord] = []
         buckets: list[int] = []
         for index, held_here in by_leaf.items():

@@ -6,8 +6,8 @@ bytes). A record then costs a member about `eager` times its size instead of ln(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterator
 
 from hostcc.coord.core.record_checker import CheckedRecord
 from hostcc.coord.core.settings import Settings
@@ -20,16 +20,14 @@ SWEEP_MARGIN_RECORDS = 256
 
 
 class Rumors:
-    """Records still to be spread; a newer record replaces an older one in its slot."""
+    """Records still to be spread; one that a newer record has replaced is skipped when its turn
+    comes."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._eager: dict[int, CheckedRecord] = {}
-        self._left: dict[int, int] = {}
-        """Members that are still to be sent an eager record, where it was sent to some: of those
-        that a member hears when it joins, thousands wait for their first."""
-        self._announced: dict[int, tuple[CheckedRecord, int]] = {}
+        self._eager = RecordQueue(self._current)
+        self._announced = RecordQueue(self._current)
         self.most = SWEEP_MARGIN_RECORDS
         """Number of records above which outdated ones are dropped."""
 
@@ -38,44 +36,74 @@ class Rumors:
 
     def add(self, held: CheckedRecord) -> None:
         """Add a record that this member has just learned."""
-        self._announced.pop(held.slot, None)
-        self._eager.pop(held.slot, None)
-        self._left.pop(held.slot, None)
-        self._eager[held.slot] = held
+        self._eager.add(held, self._settings.eager)
         if len(self) > self.most:
-            self._eager = {k: v for k, v in self._eager.items() if self._current(v)}
-            self._left = {k: v for k, v in self._left.items() if k in self._eager}
-            self._announced = {k: v for k, v in self._announced.items() if self._current(v[0])}
+            self._eager.sweep()
+            self._announced.sweep()
             self.most = SWEEP_MARGIN_RECORDS + 2 * len(self)
 
     def records(self, most_bytes: float, members: int) -> Iterator[CheckedRecord]:
         """Yield records to send to one member, at most `most_bytes` in total."""
         announcements = self._settings.announcements(members)
-        for slot, held in list(islice(self._eager.items(), MAX_EXAMINED_RECORDS)):
-            if held.size > most_bytes:
+        for _ in range(min(len(self._eager), MAX_EXAMINED_RECORDS)):
+            if self._eager.first.size > most_bytes:
                 return
-            del self._eager[slot]
-            left = self._left.pop(slot, self._settings.eager)
+            held, left = self._eager.take()
             if not self._current(held):
                 continue
             most_bytes -= held.size
             if left > 1:
-                self._eager[slot], self._left[slot] = held, left - 1
+                self._eager.add(held, left - 1)
             elif announcements > 0:
-                self._announced[slot] = (held, announcements)
+                self._announced.add(held, announcements)
             yield held
 
     def announcements(self, most: int) -> Iterator[CheckedRecord]:
         """Yield at most `most` records to announce to one member."""
-        count = min(most, MAX_EXAMINED_RECORDS)
-        for slot, (held, left) in list(islice(self._announced.items(), count)):
-            del self._announced[slot]
+        for _ in range(min(most, len(self._announced), MAX_EXAMINED_RECORDS)):
+            held, left = self._announced.take()
             if not self._current(held):
                 continue
             if left > 1:
-                self._announced[slot] = (held, left - 1)
+                self._announced.add(held, left - 1)
             yield held
 
     def _current(self, held: CheckedRecord) -> bool:
-        record = held.record
-        return self._store.get(record.writer, (record.kind, record.key)) is held
+        return self._store.get(held.writer, (held.kind, held.key)) is held
+
+
+class RecordQueue:
+    """Records in turn, each with the number of members that it is still for.
+
+    Two rows instead of pairs or a mapping: a member that joins has tens of thousands to pass on.
+    """
+
+    def __init__(self, current: Callable[[CheckedRecord], bool]) -> None:
+        """`current` tells whether a record is still held."""
+        self._current = current
+        self._records: deque[CheckedRecord] = deque()
+        self._left: deque[int] = deque()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def first(self) -> CheckedRecord:
+        """The record whose turn it is."""
+        return self._records[0]
+
+    def add(self, held: CheckedRecord, left: int) -> None:
+        """Add a record at the end."""
+        self._records.append(held)
+        self._left.append(left)
+
+    def take(self) -> tuple[CheckedRecord, int]:
+        """Remove and return the record whose turn it is, and for how many members it is."""
+        return self._records.popleft(), self._left.popleft()
+
+    def sweep(self) -> None:
+        """Drop records that are no longer held."""
+        for _ in range(len(self)):
+            held, left = self.take()
+            if self._current(held):
+                self.add(held, left)

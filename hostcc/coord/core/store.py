@@ -98,12 +98,12 @@ class Store:
     def member(self, writer: str) -> Member | None:
         """Return a writer's own membership record; None: none is held."""
         held = self.get(writer, MEMBER_SLOT)
-        return held.content if held and isinstance(held.content, Member) else None
+        return held.kept if held and isinstance(held.kept, Member) else None
 
     def incarnation(self, writer: str) -> int:
         """Return the incarnation of a writer's member record; -1: none is held."""
         held = self.get(writer, MEMBER_SLOT)
-        return -1 if held is None else held.record.incarnation
+        return -1 if held is None else held.incarnation
 
     def accused(self) -> list[str]:
         """Return the members that somebody accuses."""
@@ -141,7 +141,7 @@ class Store:
         before = slots.get(slot)
         if before is not None and held.order <= before.order:
             return PutResult.SAME if held.order == before.order else PutResult.OLD
-        if self.dropped(held.slot, held.stamp) is not None or self.voids(record, held.content):
+        if self.dropped(held.slot, held.stamp) is not None or self.voids(record, held.kept):
             return PutResult.VOID
         if self._full(slots, held, before):
             return PutResult.FULL
@@ -163,11 +163,10 @@ class Store:
         if fate is PutResult.NEW:
             self._set(held)
             if held.withdrawn:
-                record = held.record
                 due = now + self._settings.tombstone_s
-                self._withdrawn.append((due, record.writer, (record.kind, record.key), held.stamp))
-            if isinstance(held.content, Member):
-                self._newer_member(held.record.writer, held.content)
+                self._withdrawn.append((due, held.writer, (held.kind, held.key), held.stamp))
+            if isinstance(held.kept, Member):
+                self._newer_member(held.writer, held.kept)
         return fate
 
     def expire(self, now: float) -> None:
@@ -202,7 +201,7 @@ class Store:
 
     def _newer_member(self, writer: str, member: Member) -> None:
         for held in list(self.of(writer).values()):
-            if held.record.kind != MEMBER and held.record.incarnation < member.birth:
+            if held.kind != MEMBER and held.incarnation < member.birth:
                 self._drop(held)
         self._drop_accusations(writer, below=self.incarnation(writer))
 
@@ -214,41 +213,38 @@ class Store:
                     self._drop(held)
 
     def _set(self, held: CheckedRecord) -> None:
-        record = held.record
-        slot = (record.kind, record.key)
-        slots = self.of(record.writer)
+        slot = (held.kind, held.key)
+        slots = self.of(held.writer)
         before = slots.get(slot)
-        self._writers[record.writer] = {**slots, slot: held}
-        self._leaves[leaf_of(record.writer)] ^= held.fingerprint ^ (
+        self._writers[held.writer] = {**slots, slot: held}
+        self._leaves[leaf_of(held.writer)] ^= held.fingerprint ^ (
             before.fingerprint if before else 0
         )
         self._count_change(held, present=True)
 
     def _drop(self, held: CheckedRecord) -> None:
-        record = held.record
-        slots = dict(self.of(record.writer))
-        del slots[record.kind, record.key]
+        slots = dict(self.of(held.writer))
+        del slots[held.kind, held.key]
         if slots:
-            self._writers[record.writer] = slots
+            self._writers[held.writer] = slots
         else:
-            del self._writers[record.writer]
-        self._leaves[leaf_of(record.writer)] ^= held.fingerprint
+            del self._writers[held.writer]
+        self._leaves[leaf_of(held.writer)] ^= held.fingerprint
         self._count_change(held, present=False)
 
     def _count_change(self, held: CheckedRecord, *, present: bool) -> None:
-        record = held.record
         self.revision += 1
-        if record.kind in self._changes:
-            self._changes[record.kind] += 1
-        if record.kind != ACCUSE:
+        if held.kind in self._changes:
+            self._changes[held.kind] += 1
+        if held.kind != ACCUSE:
             return
-        accusers = self._accused.setdefault(record.key, {})
-        if present and isinstance(held.content, Accusation):
-            accusers[record.writer] = held.content.incarnation
+        accusers = self._accused.setdefault(held.key, {})
+        if present and isinstance(held.kept, Accusation):
+            accusers[held.writer] = held.kept.incarnation
         else:
-            accusers.pop(record.writer, None)
+            accusers.pop(held.writer, None)
         if not accusers:
-            del self._accused[record.key]
+            del self._accused[held.key]
 
     def _remember_dropped(self, held: CheckedRecord, now: float) -> None:
         self._dropped.pop(held.slot, None)

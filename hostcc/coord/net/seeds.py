@@ -27,6 +27,8 @@ class Seeds:
         """DNS name -> why it has no address."""
         self._met: dict[str, Address] = {}
         """Member -> where it answered a greeting."""
+        self._answered: set[Address] = set()
+        """DNS names at one of whose addresses a member answered before the last lookup."""
         self._seeds = dict(seeds)
         self._found = {name: at for name, at in self._seeds.items() if at.is_numeric}
         self._unresolved: dict[str, str] = {}
@@ -57,6 +59,13 @@ class Seeds:
             return f"at none of its {len(self._at[name])} addresses is a certified member"
         return ""
 
+    def reached(self, name: Address) -> bool:
+        """Return whether a member answers at an address of a DNS name."""
+        return name in self._answered or self._is_met(name)
+
+    def _is_met(self, name: Address) -> bool:
+        return not set(self._met.values()).isdisjoint(self._at.get(name, ()))
+
     def configured(self, name: str) -> Address:
         """Return the address as configured."""
         return self._seeds[name]
@@ -86,6 +95,7 @@ class Seeds:
             self._failed[name] = why
             return
         self._failed.pop(name, None)
+        (self._answered.add if self._is_met(name) else self._answered.discard)(name)
         self._at[name] = found
         # Once a minute everybody is asked anew: another host may have the address by now.
         self._met = {who: at for who, at in self._met.items() if at not in found}

@@ -13,6 +13,7 @@ from random import Random
 from hostcc.answers.gossip import GossipStatus, PeerStatus
 from hostcc.coord.core import codec
 from hostcc.coord.core.coordinator import Coordinator, Executor, ImmediatePlan, Planner
+from hostcc.coord.core.membership import State
 from hostcc.coord.core.message import Message, Outgoing
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.notes import Notes
@@ -193,6 +194,7 @@ class GossipService:
             insecure=self.transport.insecure,
             key=self._key_in_use,
             members=dict(states),
+            seeds=self._seeds_by_state(),
             held=agreement.held,
             active=agreement.active,
             plan=self.coordinator.plan_digest,
@@ -204,6 +206,16 @@ class GossipService:
             process=self.transport.process,
             counters=dict(self.transport.counters),
         )
+
+    def _seeds_by_state(self) -> dict[str, int]:
+        known, own = set(self.node.members.others), self.settings.name
+        there = [
+            name in known and self.node.members.state(name) is State.ALIVE
+            for name in self._seeds
+            if name != own
+        ]
+        there += [self._seeds.reached(name) for name in self._seeds.dns]
+        return {"reached": sum(there), "missing": len(there) - sum(there)}
 
     def clock_offset(self, peer: str) -> ClockOffset | None:
         """Return how far a member's clock is ahead of this host's one; None: not known."""
@@ -287,6 +299,8 @@ class GossipService:
         self._due, self._timer = due, asyncio.get_running_loop().call_later(wait_s, self._round)
 
     def _received(self, peer: str, data: bytes) -> None:
+        if not self._rounds_on:
+            return  # the transport listens before this host takes part
         now = self._clock()
         if not self.node.accepts_from(peer, now):
             return

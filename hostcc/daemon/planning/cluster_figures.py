@@ -108,6 +108,9 @@ class ClusterFigures:
 
         `newest`: the latest profile of a job.
         """
+        if self._plan is not None and self._plan.made is not made:
+            # Of thousands of jobs a plan takes megabytes; the latest figures stay.
+            self._plan = self._turn = None
         if made is None:
             self.forget()
         elif self._clock() >= self._due and (self._working is None or self._working.done()):

@@ -56,4 +56,7 @@ class PlanThread:
 
 
 def _give_way() -> None:
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), THREAD_NICE)
+    thread = threading.get_native_id()
+    # One that gives way more already could not go back: the unit leaves no capability for that.
+    if os.getpriority(os.PRIO_PROCESS, thread) < THREAD_NICE:
+        os.setpriority(os.PRIO_PROCESS, thread, THREAD_NICE)

@@ -124,8 +124,7 @@ class TurnQueue:
         if own is not None and own.phase is Phase.SENDING and own.until_s > now_s:
             return now_s
         others = {name: self.turns[name] for name in rivals if name in self.turns and name != job}
-        senders = [one.until_s for one in others.values() if one.phase is Phase.SENDING]
-        until_s = max((at_s for at_s in senders if at_s > now_s), default=now_s)
+        until_s = max(self._senders_until_s(job, rivals, now_s), default=now_s)
         if any(self._is_ahead(name, turn, job, now_s) for name, turn in others.items()):
             until_s = max(until_s, self._free_s(job) + GRACE_S)
         conceded = self.concessions.get(job)
@@ -133,6 +132,15 @@ class TurnQueue:
             # Who then does not begin is no longer in step.
             until_s = max(until_s, now_s + MAX_WAIT_S if own is None else own.since_s + IN_STEP_S)
         return until_s
+
+    def is_free(self, job: str, rivals: Collection[str], now_s: float) -> bool:
+        """Tell whether none of a job's rivals sends."""
+        return not self._senders_until_s(job, rivals, now_s)
+
+    def _senders_until_s(self, job: str, rivals: Collection[str], now_s: float) -> list[float]:
+        """Return until when each rival that sends now may do so."""
+        turns = (self.turns[name] for name in rivals if name in self.turns and name != job)
+        return [one.until_s for one in turns if one.phase is Phase.SENDING and one.until_s > now_s]
 
     def _in_step(self, job: str, now_s: float) -> list[str]:
         """Return the jobs that have begun to send when this one does."""

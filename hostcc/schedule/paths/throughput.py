@@ -58,11 +58,12 @@ def under_order(
 
     `worth` (J,): FLOP/s of each job alone. `waiting`: crossings of the links that jobs can fill.
     """
-    ahead = rank[lost.one] < rank[lost.other]
-    one, other = rank[lost.one], rank[lost.other]
-    upper, lower = np.where(ahead, one, other), np.where(ahead, other, one)
-    below = np.where(ahead, lost.other_below, lost.one_below)
-    speed = _speeds(times, rank, waiting, (upper, lower, below), ORDER_SWEEPS)
+    below = np.where(rank[lost.one] < rank[lost.other], lost.other_below, lost.one_below)
+    some = np.flatnonzero(below > 0)  # in most pairs nobody loses
+    one, other = rank[lost.one[some]], rank[lost.other[some]]
+    pairs = np.minimum(one, other), np.maximum(one, other), below[some]
+    del below  # megabytes
+    speed = _speeds(times, rank, waiting, pairs, ORDER_SWEEPS)
     return float((worth * speed).sum())
 
 

@@ -126,6 +126,9 @@ async def test_a_dns_seed(tmp_path: Path, issuer: Issuer, monkeypatch: pytest.Mo
         async with running(other):
             await eventually(lambda: agree([first, other]))
             await eventually(lambda: reasons(other) == {})
+            assert other.status().seeds == {"reached": 1, "missing": 0}
+            await other._seeds.look_up()  # which has everybody asked anew
+            assert other.status().seeds == {"reached": 1, "missing": 0}
 
 
 async def test_a_dns_seed_without_an_address(tmp_path: Path, issuer: Issuer) -> None:
@@ -138,6 +141,7 @@ async def test_a_dns_seed_without_an_address(tmp_path: Path, issuer: Issuer) -> 
         (found,) = alone.status().troubles
         assert found.who == f"seed dns:{seed}"
         assert "no name that can be asked for" in found.text
+        assert alone.status().seeds == {"reached": 0, "missing": 1}
 
 
 Fault = Callable[[Issuer, HostKeys], Certificate]

@@ -80,6 +80,16 @@ async def test_members_find_each_other_and_agree(tmp_path: Path) -> None:
             await eventually(lambda: agree([*left, again]))
 
 
+async def test_messages_before_the_first_round_are_left(tmp_path: Path, logged: list[str]) -> None:
+    make_keys(tmp_path, ["n0", "n1"])
+    service = member("n0", tmp_path / "n0")
+    receive = service._received
+    receive("n1", codec.encode(Message(PROTOCOL, pings=(1,))))  # it only listens as yet
+    async with running(service):
+        receive("n1", codec.encode(Message(PROTOCOL, pings=(1,))))
+        assert not [line for line in logged if "AttributeError" in line]
+
+
 async def test_a_defect_in_a_round_does_not_end_the_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:

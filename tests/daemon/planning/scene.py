@@ -24,7 +24,7 @@ ADDRESSES = ("198.18.12.1", "198.18.12.2")
 PORT = 7473
 ETH_P_ALL, ETH_P_IP, TCP = 3, 0x0800, 6
 """All: of one kind alone the kernel shows only what comes in."""
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Orders:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -107,6 +109,22 @@ def test_a_plan_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             await world.follow(result)
             world.now += REFRESH_S
         assert seen == [plan, other]
+
+    asyncio.run(play())
+
+
+def test_a_plan_that_is_not_in_force_any_more_is_not_kept() -> None:
+    async def play() -> None:
+        world, plan = World(), made()
+        gone = weakref.ref(plan)
+        await world.follow(plan)
+        latest = world.figures.latest()
+        del plan
+        assert gone() is not None  # it has been looked at, and is again
+        world.figures.follow(made(), "a", lambda _: None)  # long before that is due
+        gc.collect()
+        assert gone() is None
+        assert world.figures.latest() == latest
 
     asyncio.run(play())
 

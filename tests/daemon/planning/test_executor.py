@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostcc.daemon.planning.executor import THREAD_NICE, PlanThread
+from hostcc.daemon.planning.executor import THREAD_NICE, PlanThread, _give_way
 from hostcc.errors import InputError
 from hostcc.model import Plan
 
@@ -53,6 +53,22 @@ def test_another_thread_makes_the_plan(thread: PlanThread) -> None:
     assert where != [threading.get_ident()]
 
 
+def test_an_agent_that_gives_way_more_still_plans() -> None:
+    """Nobody without CAP_SYS_NICE goes back, and the unit leaves the agent none."""
+    found: list[int] = []
+
+    def look() -> None:
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, 19)
+        _give_way()
+        found.append(os.getpriority(os.PRIO_PROCESS, thread))
+
+    other = threading.Thread(target=look)
+    other.start()
+    other.join()
+    assert found == [19]
+
+
 def test_after_a_long_plan_the_next_has_to_wait(thread: PlanThread, times: Times) -> None:
     times.cost = 6.04
     pending = thread.submit(lambda: Plan("a"))
@@ -91,7 +107,7 @@ def test_jobs_come_first_where_processors_are_scarce(thread: PlanThread) -> None
     pending = thread.submit(work)
     assert pending is not None
     pending.result(timeout=10)
-    assert found == [THREAD_NICE]
+    assert found == [max(THREAD_NICE, os.getpriority(os.PRIO_PROCESS, 0))]
     assert nice() == before
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,42 @@ def marks(*talks: Talk) -> Callable[[], bool]:
 
 def guards(agent: subprocess.Popen[str]) -> list[int]:
     """Children of an agent that guard its marks."""
-    threads = Path(f"/proc/{agent.pid}/task").glob("*/children")
-    return [
-        int(pid)
-        for thread in threads
-        for pid in thread.read_text().split()
-        if b"guard_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    return [pid for pid in children(agent) if b"guard_process" in command_line(pid)]
+
+
+def children(agent: subprocess.Popen[str]) -> list[int]:
+    """Those of all threads that have not ended meanwhile."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{agent.pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, thread.read_text().split())
+    return found
+
+
+def command_line(pid: int) -> bytes:
+    """Of a process; empty once it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def agree(one: RealHost, two: RealHost) -> bool:
+    """Whether both follow one plan, and know that."""
+    mine, theirs = (host.json("plan")["state"] for host in (one, two))
+    same = mine["follows"] == theirs["follows"] == mine["active"]
+    return bool(same and mine["agreed"] and theirs["agreed"])
+
+
+def says(host: RealHost, *words: str) -> bool:
+    """Whether the status has all of these."""
+    shown = host.client("status").stdout
+    return all(one in shown for one in words)
+
+
+def the_guard(agent: subprocess.Popen[str]) -> int:
+    """The one guard, which becomes its program after it was started."""
+    until(lambda: len(guards(agent)) == 1, "the guard")
+    return guards(agent)[0]
 
 
 def test_both_hosts_follow_one_plan_and_its_changes(scene: Scene) -> None:
@@ -74,19 +104,19 @@ def test_both_hosts_follow_one_plan_and_its_changes(scene: Scene) -> None:
     own = 46 << 2
     a.connect("own", own_tos=own)
     scene.tell(a=MUCH, b=LITTLE)
-    until(marks(a, b), one.log, 40)
-    states = [host.json("plan")["state"] for host in scene.hosts]
-    assert states[0]["follows"] == states[1]["follows"] == states[0]["active"]
-    assert all(state["agreed"] for state in states)
-    assert [weight(host, job) for host in scene.hosts for job in "ab"] == [2.0, 0.5] * 2
-    assert a.tos("own") == [own, FIRST]  # the application's own, and the other end without one
+    until(marks(a, b), one.log)
+    until(lambda: agree(*scene.hosts), one.log)
+    factors = [2.0, 0.5] * 2
+    until(lambda: [weight(host, job) for host in scene.hosts for job in "ab"] == factors, one.log)
+    # The application's own, and the other end without one.
+    until(lambda: a.tos("own") == [own, FIRST], one.log)
     b.connect("new")
     assert b.tos("new") == [SECOND] * 2
     seen = scene.seen(b.port, lambda: b.ends[0].ask("send", name="new"))
     assert seen == dict.fromkeys(ADDRESSES, SECOND)
-    shown = one.client("status").stdout
-    assert "job a: rank 0, level 2, DSCP 40, weight 2 (2 times its owner's)" in shown
-    assert "left alone 1 connections that their applications have marked" in shown
+    level = "job a: rank 0, level 2, DSCP 40, weight 2 (2 times its owner's)"
+    alone = "left alone 1 connections that their applications have marked"
+    until(lambda: says(one, level, alone), one.log)
     assert one.client("plan").stdout.startswith("plan of view ")
     why = one.client("plan", "--explain", "b").stdout
     assert "weight 0.5: its owner's 1 times 0.5" in why
@@ -96,7 +126,7 @@ def test_both_hosts_follow_one_plan_and_its_changes(scene: Scene) -> None:
 
     scene.tell(a=LITTLE, b=MUCH)
     until(marks(b, a), one.log)
-    assert b.tos("new") == [FIRST] * 2
+    until(lambda: b.tos("new") == [FIRST] * 2, one.log)
     scene.tell(b=MUCH)
     until(lambda: a.tos() == [0, 0], one.log)
     until(lambda: (weight(one, "a"), weight(two, "b")) == (1.0, 1.0), one.log)
@@ -113,7 +143,7 @@ def test_whoever_ends_an_agent_no_mark_stays(scene: Scene) -> None:
     agents = [host.start(scene.section(MARKING)) for host in scene.hosts]
     a = Talk(scene, "a")
     scene.tell(a=MUCH, b=LITTLE)
-    until(marks(a), one.log, 40)
+    until(marks(a), one.log)
     assert one.client("rollback").returncode == 0
     assert a.tos() == [0, FIRST]
     assert guards(agents[0]) == []
@@ -125,8 +155,8 @@ def test_whoever_ends_an_agent_no_mark_stays(scene: Scene) -> None:
 
     # The guard too: the next agent finds the marks by the journal.
     again = two.start(scene.section(MARKING))
-    until(lambda: a.tos()[1] == FIRST, two.log, 40)
-    (guard,) = guards(again)
+    until(lambda: a.tos()[1] == FIRST, two.log)
+    guard = the_guard(again)
     again.send_signal(signal.SIGSTOP)
     os.kill(guard, signal.SIGKILL)
     two.stop(again, signal.SIGKILL)
@@ -143,8 +173,8 @@ def test_the_guard_is_replaced_and_rollback_works_without_one(scene: Scene) -> N
     port = lone.ask("listen", name="l", address=ADDRESSES[1])
     lone.ask("connect", name="c", address=ADDRESSES[1], port=port)
     scene.tell(a=MUCH, b=LITTLE)
-    until(lambda: lone.ask("tos", name="c") == FIRST, two.log, 40)
-    (guard,) = guards(agent)
+    until(lambda: lone.ask("tos", name="c") == FIRST, two.log)
+    guard = the_guard(agent)
     os.kill(guard, signal.SIGKILL)
     until(lambda: guards(agent) not in ([], [guard]), two.log)
     agent.send_signal(signal.SIGSTOP)
@@ -159,9 +189,7 @@ def test_queues_come_and_go_and_others_stay(scene: Scene) -> None:
     one = scene.one
     before = one.inside("tc", "qdisc", "show", "dev", "eth0")
     agent = one.start(scene.section(QUEUES))
-    until(
-        lambda: "qdisc htb c1c: root" in one.inside("tc", "qdisc", "show", "dev", "eth0"), one.log
-    )
+    until(one.queued, one.log)
     until(lambda: one.client("verify").returncode == 0, one.log)
     filters = one.inside("tc", "filter", "show", "dev", "eth0", "parent", "c1c:")
     assert filters.count("flowid c1c:") == 10  # five levels, IPv4 and IPv6
@@ -169,7 +197,7 @@ def test_queues_come_and_go_and_others_stay(scene: Scene) -> None:
     assert one.client("rollback").returncode == 0
     assert one.inside("tc", "qdisc", "show", "dev", "eth0") == before
     assert one.client("unfair", "mltcp").returncode == 0
-    until(lambda: "c1c:" in one.inside("tc", "qdisc", "show", "dev", "eth0"), one.log)
+    until(one.queued, one.log)
 
     theirs = ("handle", "7:", "pfifo", "limit", "9")
     one.inside("tc", "qdisc", "replace", "dev", "eth0", "root", *theirs)
@@ -181,7 +209,7 @@ def test_queues_come_and_go_and_others_stay(scene: Scene) -> None:
     one.inside("tc", "qdisc", "del", "dev", "eth0", "root")
 
     agent = one.start(scene.section(QUEUES))
-    until(lambda: "c1c:" in one.inside("tc", "qdisc", "show", "dev", "eth0"), one.log)
+    until(one.queued, one.log)
     one.stop(agent, signal.SIGKILL)
     assert "c1c:" in one.inside("tc", "qdisc", "show", "dev", "eth0")
     done = subprocess.run(

@@ -55,10 +55,34 @@ def test_a_job_by_itself_and_one_in_a_crowd() -> None:
 
 def test_a_chain_fits_link_by_link() -> None:
     """The job in the middle meets both others, who do not meet each other."""
-    third = replace(FORTY, burst_s=0.07, link_s=0.07)
-    found = group({"a": third, "b": third, "c": third}, [("a", "b"), ("b", "c")])
+    chain = [("a", "b"), ("b", "c")]
+    found = group(dict.fromkeys("abc", FORTY), chain)
+    circle = group(dict.fromkeys("abc", FORTY), [*chain, ("a", "c")])
+    assert all("120% of the time" in plan.reason for plan in circle.values())
     assert found["b"].rivals == ("a", "c")
     assert found["a"].rivals == found["c"].rivals == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("compute_s", "burst_s", "match"),
+    [
+        (0.180, 0.088, True),
+        (0.190, 0.088, False),
+        (0.098, 0.005, False),  # it fits, but with hardly anything to spare
+        (0.105, 0.005, True),
+        (0.062, 0.048, False),  # the long burst does not fit between two of its own
+        (0.110, 0.040, False),
+        (0.020, 0.010, False),
+    ],
+)
+def test_iterations_have_to_fit_to_each_other(
+    compute_s: float, burst_s: float, *, match: bool
+) -> None:
+    other = Exchange(compute_s + burst_s, burst_s, burst_s, 0.9)
+    found = group({"a": FORTY, "b": other}, [("a", "b")])
+    expected = groups.OTHER_PERIODS if not match else ""
+    assert [found[name].reason for name in "ab"] == [expected] * 2
+    assert found["a"].rivals == (("b",) if match else ())
 
 
 def test_of_a_plan() -> None:
@@ -71,4 +95,14 @@ def test_of_a_plan() -> None:
     assert found["b"].rivals == ("a",)
     assert found["c"].reason == groups.UNMEASURED
     assert planned(solution, ()) == {}
+    # a's network card lets it send at two thirds of the link's rate, c's at less than half.
+    profiles = [replace(profiles[0], comm_s=0.45), profiles[1], replace(profiles[1], job="c")]
+    profiles[2] = replace(profiles[2], comm_s=0.3)
+    found = planned(solve(one_link(profiles, [0.3, 0.3, 0.1]), QUICK), {"a"})
+    exchange = found["a"].exchange
+    assert exchange.period_s == pytest.approx(1.05)
+    assert exchange.burst_s == pytest.approx(0.45)
+    assert exchange.link_s == 0.3
+    assert found["a"].rivals == ("b",)
+    assert found["c"].reason == groups.SPARSE
     assert groups.hosts(solution, ["a", "c"]) == {"a": ("a",), "c": ("a",)}

@@ -173,15 +173,31 @@ SCATTER = 0.12
 
 
 def simulate(
-    jobs: int, share: float, late_s: float | None, iterations: int, scatter: float = SCATTER
+    jobs: int,
+    share: float,
+    late_s: float | None,
+    iterations: int,
+    scatter: float = SCATTER,
+    *,
+    chain: bool = False,
 ) -> tuple[float, float]:
-    """Jobs that send `share` of the time; late_s None: fair sharing.  Returns mean iteration time
-    over that alone, and the share of time held."""
+    """Jobs that send `share` of the time over one link, or each over those of its neighbours.
+
+    late_s None: fair sharing.  Returns mean iteration time over that alone, and the share of time
+    held.
+    """
     rng = random.Random(1)
     period_s = COMPUTE_S + BURST_S
     burst_s, compute_s = share * period_s, (1 - share) * period_s
     sides = [Side(f"j{n}", compute_s, burst_s, compute_s) for n in range(jobs)]
-    names = [side.name for side in sides]
+    meets = {
+        one.name: [
+            other.name
+            for second, other in enumerate(sides)
+            if other is not one and (not chain or abs(first - second) == 1)
+        ]
+        for first, one in enumerate(sides)
+    }
     news: list[tuple[float, str, str]] = []
     now_s = 0.0
     while min(len(side.times) for side in sides) < iterations:
@@ -193,10 +209,12 @@ def simulate(
                 side.queue = hear(side.queue, what, name, now_s, burst_s)
         for side in sides:
             if side.left_s <= 0 and now_s >= side.starts_s:
-                start(side, names, news, now_s, late_s)
+                start(side, meets[side.name], news, now_s, late_s)
         senders = [side for side in sides if side.left_s > 0]
+        sending = {side.name for side in senders}
         for side in senders:
-            side.left_s -= STEP_S / len(senders)
+            beside = len(sending.intersection(meets[side.name]))
+            side.left_s -= STEP_S / (1 + min(beside, 1) if chain else 1 + beside)
             if side.left_s <= 0:
                 tell(side, "end", news, now_s, late_s)
                 side.times.append(now_s - side.began_s)
@@ -209,12 +227,11 @@ def simulate(
 
 def start(
     side: Side,
-    names: Sequence[str],
+    rivals: Sequence[str],
     news: list[tuple[float, str, str]],
     now_s: float,
     late_s: float | None,
 ) -> None:
-    rivals = [name for name in names if name != side.name]
     if late_s is not None and side.queue.closed_until_s(side.name, rivals, now_s) > now_s:
         side.held_s += STEP_S
         if side.waits_since_s is None:
@@ -269,3 +286,12 @@ def test_more_jobs_gain(jobs: int, share: float) -> None:
     turns, held = simulate(jobs, share, 0.002, 80)
     assert turns < fair - 0.03
     assert held < 0.1
+
+
+def test_jobs_on_a_chain_of_links_part() -> None:
+    """Each but the last shares a link with the next: those in between see more than fits one."""
+    fair, _ = simulate(3, 0.4, None, 80, chain=True)
+    turns, held = simulate(3, 0.4, 0.005, 80, chain=True)
+    assert fair > 1.15
+    assert turns < 1.03
+    assert held < 0.05
