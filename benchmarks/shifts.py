@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from benchmarks.figures import Figures
 from benchmarks.headings import Heading, columns
 from benchmarks.headings import cells as over_runs
 from benchmarks.record import Cell, Column, Record, Spread, Verdict
-from benchmarks.shift_cases import CASES, scenario_of
+from benchmarks.shift_cases import CASES, Case, scenario_of
 from hostcc.lab import override
 from hostcc.lab.results import RunResult
 from hostcc.lab.statistics import FIRST_ITERATIONS
@@ -30,10 +31,12 @@ NO_SLOWER, AS_GOOD = 1.02, 1.01
 fit."""
 SETTLE_ITERATIONS = 5
 """Of each job, once all take turns, until its iterations count."""
+CHANGED_ITERATIONS = 10
+"""Of each job, after something has changed, until its iterations count."""
 LEGEND = (
     "ratios to each job alone, median (least..greatest) over the runs; mean: over all iterations; "
     f"held: from {SETTLE_ITERATIONS} iterations after all jobs take turns, or after the tenth "
-    "where they take none; p99: worst job"
+    f"where they take none, and from {CHANGED_ITERATIONS} after a change; p99: worst job"
 )
 
 
@@ -82,7 +85,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     for name in args.cases:
         found = measured.group(name)
         late = {} if found is None else {
-            variant.name: over_runs([held(run) for run in variant.runs])
+            variant.name: over_runs([held(run, CASES[name]) for run in variant.runs])
             for variant in found.variants
         }  # fmt: skip
         cells = {
@@ -147,17 +150,31 @@ def judge(case: str, cells: Mapping[str, Mapping[str, Spread]]) -> list[Verdict]
     return made
 
 
-def held(run: RunResult) -> HeldFigures:
-    """The figures of a run; where too few iterations are left, of its last one."""
+def held(run: RunResult, case: Case) -> HeldFigures:
+    """The figures of a run; where too few iterations are left, of the last one.
+
+    Where something changes in mid-run, only what follows it counts, and jobs that have left do not.
+    """
+    change_s = -math.inf
+    if case.change_at:
+        first_starts_s = run.jobs[0].starts_s
+        change_s = first_starts_s[min(case.change_at, len(first_starts_s)) - 1]
     turns = [job.turns_from_s for job in run.jobs if job.turns_from_s is not None]
     begin_s = max(turns) if len(turns) == len(run.jobs) > 0 else None
     ratios = []
-    for job in run.jobs:
+    for at, job in enumerate(run.jobs):
         first = FIRST_ITERATIONS
         if begin_s is not None:
             first = int(np.searchsorted(job.starts_s, begin_s)) + SETTLE_ITERATIONS
+        alone_s = job.summary.alone_s
+        if case.change_at:
+            after = int(np.searchsorted(job.starts_s, change_s))
+            if after == len(job.starts_s):
+                continue
+            first = max(first, after + CHANGED_ITERATIONS)
+            alone_s *= case.alone_ratio(at)
         kept = min(first, len(job.seconds) - 1)
-        ratios.append(np.array(job.seconds[kept:]) / job.summary.alone_s)
+        ratios.append(np.array(job.seconds[kept:]) / alone_s)
     return HeldFigures(
         float(np.mean([one.mean() for one in ratios])),
         float(max(np.percentile(one, 99) for one in ratios)),

@@ -8,6 +8,7 @@ from hostcc.daemon.gates.gate_notes import GateNote, Over, Sending, Waiting, mil
 from hostcc.daemon.gates.job_gates import BurstEvent
 from hostcc.schedule.gates.groups import GatePlan
 from hostcc.schedule.gates.hold_budget import HoldBudget
+from hostcc.schedule.gates.lone_bursts import LoneBursts
 from hostcc.schedule.gates.turn_queue import TurnQueue
 
 MAX_LATE_S = 0.02
@@ -29,6 +30,8 @@ class GateKeeper:
         self._queue = TurnQueue()
         self._budgets: dict[str, HoldBudget] = {}
         self._held_since_s: dict[str, float] = {}
+        self._lone: dict[str, LoneBursts] = {}
+        """Of this host's jobs."""
         self.late_s = 0.0
         """How late this host follows its own jobs' events, mean of the latest."""
         self._rival_late_s: dict[str, float] = {}
@@ -46,6 +49,7 @@ class GateKeeper:
         self._held_since_s = {
             job: at_s for job, at_s in self._held_since_s.items() if job in self.own
         }
+        self._lone = {job: self._lone.get(job, LoneBursts()) for job in self.own}
 
     def rivals(self) -> frozenset[str]:
         """Return the jobs that those of this host wait for."""
@@ -62,6 +66,7 @@ class GateKeeper:
         if event is not BurstEvent.HELD:
             self._settle(job, at_s)
         if event is BurstEvent.END:
+            self._lone[job] = self._lone[job].end(at_s)
             self._queue = self._queue.end(job, at_s)
             return Over(job, late_ms)
         if event is BurstEvent.HELD:
@@ -69,6 +74,9 @@ class GateKeeper:
             self._held_since_s[job] = at_s
             self._queue = self._queue.wait(job, at_s, expected_s)
             return Waiting(job, milliseconds(expected_s), late_ms)
+        alone = self._queue.is_free(job, self.plans[job].rivals, at_s)
+        self._lone[job] = self._lone[job].begin(at_s, alone=alone)
+        self._disturb(job, at_s)
         self._queue = self._queue.begin(job, at_s, expected_s)
         return Sending(job, milliseconds(expected_s), late_ms)
 
@@ -91,6 +99,7 @@ class GateKeeper:
         if isinstance(note, Sending):
             since_s = now_s - min(note.late_ms / 1e3, plan.exchange.period_s)
             self._queue = self._queue.begin(note.job, since_s, expected_s)
+            self._disturb(note.job, since_s)
         else:
             since_s = now_s - min(note.waited_ms / 1e3, plan.exchange.period_s)
             self._queue = self._queue.wait(note.job, since_s, expected_s)
@@ -113,6 +122,17 @@ class GateKeeper:
     def exhausted(self, job: str, now_s: float) -> bool:
         """Tell whether a job was held for so long lately that it no longer waits."""
         return job in self.own and self._budget(job, now_s).left_s <= 0
+
+    def lone_bursts_s(self) -> dict[str, float]:
+        """Return what a burst of this host's jobs takes while no rival sends, where known."""
+        usual = {job: one.usual_s for job, one in self._lone.items()}
+        return {job: seconds for job, seconds in usual.items() if seconds is not None}
+
+    def _disturb(self, by: str, at_s: float) -> None:
+        """What rivals of `by` send from now on, they do not send alone."""
+        for job, one in self._lone.items():
+            if by in self.plans[job].rivals:
+                self._lone[job] = one.disturb(at_s, self.plans[job].exchange.burst_s)
 
     def _timely(self, rivals: Collection[str]) -> list[str]:
         """Return those of which news come in time."""

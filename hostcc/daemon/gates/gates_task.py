@@ -38,6 +38,9 @@ log = get_logger("gates")
 TICK_S = 0.5
 LOCAL_S = 2.0
 """Between two looks at which jobs share a link of this host, seconds."""
+FORGET_S = 600.0
+"""For so long it is remembered how fast a job sends alone.  Who took no turns for that long, for
+what was measured then, gets another chance."""
 MAX_TOLD = 64
 """Hosts that a job's first host tells of its turns; a job that more wait for is left alone."""
 UNKNOWN = Exchange(0.0, 0.0, 0.0, 0.0)
@@ -112,6 +115,8 @@ class Gates:
         self._totals = HoldTotals()
         self._since_s: dict[str, float] = {}
         """Job of this host -> since when it takes turns, monotonic."""
+        self._lone_rates: dict[str, tuple[float, float]] = {}
+        """Job -> bytes/s while no rival sends, and when that was measured, monotonic."""
         self._local_due_s = 0.0
         self._local = True
         """Whether this host alone decides about some of its jobs."""
@@ -148,6 +153,7 @@ class Gates:
         self._follow(engine)
         now_s = self._clock()
         self._since_s = {job: self._since_s.get(job, now_s) for job in self._keeper.own}
+        self._learn(now_s)
         self._write(self._kernel)
         self._poll()
         if self._keeper.own or self._totals.jobs:
@@ -314,6 +320,20 @@ class Gates:
         if many:
             left = {job: GatePlan(plans[job].exchange, (), TOGETHER_REASON) for job in many}
             self._keeper.follow({**plans, **left}, names)
+
+    def _learn(self, now_s: float) -> None:
+        """Tell the profiles how fast jobs send alone."""
+        if lone := self._keeper.lone_bursts_s():
+            for one in self._profiles.steady():
+                sent = one.tx_bytes
+                if one.job in lone and sent and one.confidence >= groups.MIN_CONFIDENCE:
+                    self._lone_rates[one.job] = sent / lone[one.job], now_s
+        self._lone_rates = {
+            job: (rate, at_s)
+            for job, (rate, at_s) in self._lone_rates.items()
+            if now_s - at_s < FORGET_S
+        }
+        self._profiles.lone_rates = {job: rate for job, (rate, _) in self._lone_rates.items()}
 
     def _local_jobs(self, engine: Engine, names: frozenset[str]) -> dict[str, LocalJob]:
         if len(names) < 2:

@@ -74,7 +74,7 @@ def by_queue_pairs(profile: JobProfile | None, links: Mapping[str, float | None]
     period_s = max(profile.compute_s, profile.comm_start_s + work_s)
     burst_s = max(period_s - profile.comm_start_s, work_s)
     exchange = Exchange(period_s, burst_s, work_s, profile.confidence)
-    return LocalJob(exchange, sum(size for _, size in profile.bytes_to), links)
+    return LocalJob(exchange, profile.tx_bytes, links)
 
 
 def _fill(bits_per_s: float | None, jobs: Collection[LocalJob]) -> bool:

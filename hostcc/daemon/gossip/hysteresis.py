@@ -137,18 +137,15 @@ def _alike(one: JobProfile, other: JobProfile, factor: float) -> bool:
         and near(one.period_s, other.period_s)
         and near(one.compute_s, other.compute_s)
         and near(one.comm_start_s, other.comm_start_s)
+        and near(one.comm_s, other.comm_s)
         and near(one.work, other.work)
         and near(one.assumed_flop_per_s, other.assumed_flop_per_s)
-        and near(_sent(one), _sent(other))
+        and near(one.tx_bytes, other.tx_bytes)
         and near(one.slowdown, other.slowdown, SLOWDOWN_FACTOR)
         and one.weight == other.weight
     )
 
 
-def _sent(of: JobProfile) -> float:
-    return math.fsum(size for _, size in of.bytes_to)
-
-
 def _destinations(of: JobProfile) -> set[str]:
-    least = MINOR_SHARE * _sent(of)
+    least = MINOR_SHARE * of.tx_bytes
     return {to for to, size in of.bytes_to if size >= least}

@@ -1,7 +1,8 @@
 """Profiles of this host's jobs, between the parts that measure and those that publish or plan.
 
-Profiling is asked for what it measured (`ProfileSource`), RDMA writes what queue pairs send.  The
-profiles that leave here change seldom (hysteresis.py): each change makes a new view and a new plan.
+Profiling is asked for what it measured (`ProfileSource`), RDMA writes what queue pairs send, gates
+how fast jobs send alone.  The profiles that leave here change seldom (hysteresis.py): each change
+makes a new view and a new plan.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from hostcc.coord.core.payloads import PROFILE, Profile
@@ -66,6 +68,8 @@ class ProfileStore:
         self._clock, self._wall_clock = clock, wall_clock
         self.rdma: RdmaRates = {}
         """Written by the RDMA transport, after each reading of the counters."""
+        self.lone_rates: Mapping[str, float] = {}
+        """Job -> bytes/s of its bursts while no rival sends, as far as known.  Written by gates."""
         self._held: dict[str, PublishedProfile] = {}
         self._steady: list[JobProfile] = []
         self._due = -math.inf
@@ -78,12 +82,19 @@ class ProfileStore:
         now = self._clock()
         if now >= self._due:
             self._due = now + READ_S
-            measured = self._source.profiles()
+            measured = [self._slowest(one) for one in self._source.profiles()]
             before, self._change_slot = self._change_slot, int(self._wall_clock() // CHANGE_S)
             turn = self._change_slot != before
             self._held = step(self._held, measured, self._cluster.job, now, turn=turn)
             self._steady = [self._held[one.job].profile for one in measured]
         return self._steady
+
+    def _slowest(self, measured: JobProfile) -> JobProfile:
+        """The profile with a t of what limits the job most, be that no link that has a rate."""
+        rate = self.lone_rates.get(measured.job)
+        if not rate or measured.confidence <= 0 or measured.tx_bytes / rate <= measured.comm_s:
+            return measured
+        return replace(measured, comm_s=measured.tx_bytes / rate)
 
     def expire(self) -> None:
         """Have what was measured read anew: there is something that nobody should wait for."""

@@ -47,7 +47,7 @@ def informative(measured: Iterable[JobProfile], rdma: RdmaRates) -> list[JobProf
     def counts(one: JobProfile) -> bool:
         if one.confidence > 0 or one.work or one.job not in rdma:
             return True
-        by_sockets = sum(size for _, size in one.bytes_to) / one.period_s if one.period_s else 0.0
+        by_sockets = one.tx_bytes / one.period_s if one.period_s else 0.0
         return by_sockets > SOCKET_DOMINANCE * sum(rdma[one.job].values())
 
     return [one for one in measured if counts(one)]

@@ -23,6 +23,9 @@ NOMINAL_S = 1.0
 """Iteration of a job that never falls silent, or of which too little was seen."""
 QUIET = 0.05
 """Part of the mean rate up to which a bin counts as silent."""
+STRAY = 0.01
+"""Bursts with less than this fraction of a usual burst's bytes end no silence: what was lost, or
+whose acknowledgement was, is sent again while the job computes."""
 LONG = 0.5
 """Silences that are at least so long, against the longest ones, are between iterations."""
 LONGEST = 3
@@ -62,7 +65,7 @@ def _by_silences(of: ByteSeries) -> Guess | None:
     high = total > QUIET * total.mean()
     if not high.any() or high.all():
         return None
-    found = bursts(total, high, least=0.0)
+    found = bursts(total, high, least=STRAY)
     begin, length = found.ends[:-1], found.begins[1:] - found.ends[:-1]
     if len(length) < FEWEST:
         return None

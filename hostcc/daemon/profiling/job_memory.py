@@ -158,7 +158,7 @@ class JobMemory:
         life = self._lives.get(name)
         if life is None or life.told is None:
             return None
-        return RememberedFigures(period_s=life.told.period_s, tx_bytes=remembered.sent(life.told))
+        return RememberedFigures(period_s=life.told.period_s, tx_bytes=life.told.tx_bytes)
 
     def _told(
         self, life: _Life, known: RememberedJob, job: LiveJob, track: Track

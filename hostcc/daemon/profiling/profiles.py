@@ -26,6 +26,9 @@ from hostcc.schedule.assumed_work import ASSUMED_HOST_FLOP_PER_S
 UNEVEN_SPREAD = 0.03
 """Iterations whose times differ by a larger fraction (MeasuredProfile.spread) cannot be folded."""
 
+SAME_PERIOD = 0.1
+"""Periods that differ by at most this fraction are of the same iterations."""
+
 
 @dataclass(frozen=True)
 class JobFacts:
@@ -86,15 +89,10 @@ def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobP
     """
     measured = _measured(of, host, wall_minus_monotonic_s)
     sure = measured is not None and measured.confidence >= ENOUGH
-    if sure and not _uneven(of.measured):
-        return measured
     watch = of.track.watch
     found = guess(watch.levels) if watch is not None else None
     if measured is not None and sure:
-        # Folded, such iterations have no silence that all share.
-        silent_s = found.silent_s if found is not None else 0.0
-        if not 0 < silent_s < measured.period_s:
-            return measured
+        silent_s = _silent_s(measured, found, uneven=_uneven(of.measured))
         hidden_s = measured.compute_s - measured.comm_start_s
         return replace(measured, compute_s=silent_s + hidden_s, comm_start_s=silent_s)
     if measured is not None and (found is None or not found.silent_s):
@@ -103,6 +101,20 @@ def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobP
         return None
     at = watch.levels[0].end_ns / NS + wall_minus_monotonic_s
     return _guessed(of, host, found, at)
+
+
+def _silent_s(measured: JobProfile, found: Guess | None, *, uneven: bool) -> float:
+    """Return how long the job computes before it sends.
+
+    Folded, iterations that others make longer have no silence that all share, or a short one; each
+    by itself has the whole.
+    """
+    folded_s, period_s = measured.comm_start_s, measured.period_s
+    if found is None or not 0 < found.silent_s < period_s:
+        return folded_s
+    if abs(found.period_s - period_s) <= SAME_PERIOD * period_s:
+        return max(folded_s, found.silent_s)
+    return found.silent_s if uneven else folded_s
 
 
 def _uneven(of: MeasuredProfile) -> bool:

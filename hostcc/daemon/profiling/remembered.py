@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from math import fsum
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -100,7 +99,7 @@ def learned(key: JobKey, of: JobProfile) -> RememberedJob | None:
         "work": of.work,
         "gpus": of.gpus,
         "confidence": of.confidence,
-        "tx_bytes": sent(of),
+        "tx_bytes": of.tx_bytes,
         "to": to,
     }
     try:
@@ -168,12 +167,7 @@ def contradicts(
     # A guess without silences averages over such a pause, too.
     tells = guess.period_s > 0 and (guess.comm_start_s > 0 or known.comm_start_s == 0)
     before = known.tx_bytes / known.period_s
-    return tells and 0 < sent(guess) / guess.period_s <= before / MAX_RATE_FACTOR
-
-
-def sent(of: JobProfile) -> float:
-    """Return the bytes that a job sends in an iteration."""
-    return fsum(size for _, size in of.bytes_to)
+    return tells and 0 < guess.tx_bytes / guess.period_s <= before / MAX_RATE_FACTOR
 
 
 class RememberedJobs:

@@ -11,6 +11,7 @@ from hostcc.daemon.gates.gate_notes import MAX_MS, GateNote, Over, Sending, Wait
 from hostcc.daemon.gates.job_gates import BurstEvent
 from hostcc.schedule.gates.groups import Exchange, GatePlan, group
 from hostcc.schedule.gates.hold_budget import WINDOW_S
+from hostcc.schedule.gates.lone_bursts import KEPT_BURSTS, MIN_BURSTS
 
 pytestmark = pytest.mark.unit
 
@@ -119,6 +120,27 @@ def test_nobody_waits_for_a_host_that_is_late() -> None:
     assert closed_s(host, "a", 11.0) == 0
     host.hear(Sending("c", 80, 0), 11.0)
     assert closed_s(host, "a", 11.0) > 0
+
+
+def test_how_long_a_burst_takes_alone() -> None:
+    host = keeper("a", "b")
+    for turn in range(MIN_BURSTS):
+        host.burst("a", BEGIN, 10.0 + turn, 10.0 + turn)
+        host.burst("a", END, 10.1 + turn, 10.1 + turn)
+        # Never alone: by what another host tells, and beside a job of its own host.
+        host.burst("b", BEGIN, 10.2 + turn, 10.2 + turn)
+        host.hear(Sending("c", 80, 0), 10.22 + turn)
+        host.burst("b", END, 10.25 + turn, 10.25 + turn)
+        host.hear(Over("c", 0), 10.3 + turn)
+    assert host.lone_bursts_s() == {"a": pytest.approx(0.1)}
+    for turn in range(KEPT_BURSTS):
+        host.burst("b", BEGIN, 50.0 + turn, 50.0 + turn)
+        host.burst("a", BEGIN, 50.01 + turn, 50.01 + turn)
+        host.burst("b", END, 50.1 + turn, 50.1 + turn)
+        host.burst("a", END, 50.2 + turn, 50.2 + turn)
+    assert host.lone_bursts_s() == {"a": pytest.approx(0.1)}
+    host.follow({}, ())
+    assert host.lone_bursts_s() == {}
 
 
 def test_jobs_that_leave_hold_nobody() -> None:

@@ -47,7 +47,7 @@ agent = {{ paths = {{ enabled = true }} }}
 """
 ITERATIONS = (100, 400)
 """Of the first try and of the next: on a busy machine jobs are known later."""
-LAB_S = 400.0
+LAB_S = 800.0
 Status = dict[str, Any]
 
 
@@ -75,7 +75,8 @@ def check(tmp_path: Path, text: Callable[[int], str]) -> None:
     found: list[Status] = []
     for iterations in ITERATIONS:
         found = lab(tmp_path / str(iterations), text(iterations))
-        if all(waited(status)[0] for status in found):
+        # A turn counts from its begin, its time once it is over.
+        if all(waited(status)[1] > 0 for status in found):
             break
     for status in found:
         turns, held_s = waited(status)
@@ -84,7 +85,7 @@ def check(tmp_path: Path, text: Callable[[int], str]) -> None:
         assert 0 < held_s <= most_s
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_two_jobs_of_one_host_take_turns_without_gossip(tmp_path: Path) -> None:
     def text(iterations: int) -> str:
         on = '"h1", "h2"'
@@ -93,7 +94,7 @@ def test_two_jobs_of_one_host_take_turns_without_gossip(tmp_path: Path) -> None:
     check(tmp_path, text)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_jobs_of_different_hosts_take_turns_by_notes(tmp_path: Path) -> None:
     def text(iterations: int) -> str:
         hosts = {"one": '"h1", "h3"', "other": '"h2", "h4"'}

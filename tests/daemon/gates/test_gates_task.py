@@ -18,12 +18,13 @@ from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.shifts import ShiftsConfig
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.gates.gate_notes import TOPIC, GateNote, Over, Sending, Waiting, decode, encode
-from hostcc.daemon.gates.gates_task import Gates, planned
+from hostcc.daemon.gates.gates_task import FORGET_S, Gates, planned
 from hostcc.daemon.gates.job_gates import BurstEvent
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.errors import InputError
 from hostcc.mltcp.params import Mode
 from hostcc.model import ClusterView, Flow, Path, PathTable
+from hostcc.schedule.gates.lone_bursts import MIN_BURSTS
 from hostcc.schedule.plan import Options, solve
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.verbs.burst_states import Phase
@@ -39,6 +40,7 @@ from tests.schedule.views import job
 pytestmark = pytest.mark.unit
 
 BURST_S = 0.3
+SENT = 2_200_000.0
 BEGIN, HELD, OPENED, END = BurstEvent
 
 
@@ -87,9 +89,11 @@ class Profiles:
 
     def __init__(self) -> None:
         self.sure: dict[str, float] = {}
+        self.lone_rates: Mapping[str, float] = {}
 
     def steady(self) -> list[Any]:
         usual = job("", compute=0.132, period_s=0.22, comm_s=0.088)
+        usual = replace(usual, bytes_to=(("h3", SENT),))
         return [replace(usual, job=name, confidence=one) for name, one in self.sure.items()]
 
 
@@ -184,6 +188,24 @@ def test_only_the_first_host_of_a_job_speaks_for_it(tmp_path: FolderPath) -> Non
     world.heard("h1", Sending("a", 300, 0))
     assert world.closed_s("a") == 0, "the other half of the job sends already"
     world.heard("h9", Sending("unknown", 300, 0))
+
+
+def test_profiles_learn_how_fast_a_job_sends_alone(world: World) -> None:
+    world.profiles.sure["a"] = 0.9
+    for _ in range(MIN_BURSTS):
+        assert world.profiles.lone_rates == {}
+        world.burst("a", BEGIN)
+        world.now += 0.2
+        world.burst("a", END)
+        world.now += 1.0
+        world.tick()
+    assert world.profiles.lone_rates == {"a": pytest.approx(SENT / 0.2)}
+    world.plans.result = None
+    world.tick()
+    assert "a" in world.profiles.lone_rates, "also where it takes no turns any more"
+    world.now += FORGET_S
+    world.tick()
+    assert world.profiles.lone_rates == {}
 
 
 def test_what_is_no_note_is_refused(world: World) -> None:

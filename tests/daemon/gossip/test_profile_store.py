@@ -52,6 +52,22 @@ def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
     assert asked == [0.0, READ_S, READ_S]
 
 
+def test_a_job_that_something_else_limits_needs_longer_than_its_links() -> None:
+    now, one = [0.0], replace(SURE, comm_s=0.05, bytes_to=(("h2", 4e6), ("h3", 2e6)))
+    guess = replace(GUESS, job="k")
+    store = ProfileStore(ToySource(lambda: [one, guess]), Cluster(), lambda: now[0], lambda: now[0])
+    assert store.steady()[0].comm_s == 0.05
+    store.lone_rates = {one.job: 6e7, guess.job: 6e7}
+    while store.steady()[0].comm_s == 0.05 and now[0] < 60:
+        now[0] += READ_S
+    assert store.steady()[0].comm_s == pytest.approx(0.1)
+    assert store.steady()[1].comm_s == guess.comm_s, "what an iteration is, is not known"
+    store.lone_rates = {one.job: 6e8}
+    while store.steady()[0].comm_s != 0.05 and now[0] < 120:
+        now[0] += READ_S
+    assert store.steady()[0].comm_s == 0.05, "the links are slower"
+
+
 class Published(Cluster):
     """Takes what is told, as members would that have no bounds."""
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.profiling.wired import QUIET, THERE, WiredHost
-from tests.real import until
+from tests.real import PATIENCE_S, until
 
 pytestmark = pytest.mark.kernel
 
 PERIOD_S, SIZE = 0.16, 1_000_000
+TIMES = 100_000
+"""Bursts: more than there can be until the test ends, which ends the sender."""
 ALONE = f"{QUIET}[gossip]\nenabled = true\nkeys = ''\ninsecure = true\n"
 ENOUGH = 0.7
 """Confidence from which a job counts as measured."""
@@ -36,21 +38,21 @@ def memory(host: WiredHost) -> dict[str, object]:
 
 def test_a_job_is_remembered_over_a_restart_of_the_agent(host: WiredHost) -> None:
     agent = host.start(ALONE)
-    job = host.sender(PERIOD_S, SIZE, 600, "", "train")
-    until(lambda: is_measured(host) and memory(host)["jobs"] == 1, host.log, 120)
+    job = host.sender(PERIOD_S, SIZE, TIMES, "", "train")
+    until(lambda: is_measured(host) and memory(host)["jobs"] == 1, host.log, 2 * PATIENCE_S)
     assert host.detail("train")["remembered"] is None
     job.kill()
     job.wait()
     assert host.stop(agent) == 0
     host.start(ALONE)
     assert memory(host)["jobs"] == 1
-    host.sender(PERIOD_S, SIZE, 600, "", "train")
+    host.sender(PERIOD_S, SIZE, TIMES, "", "train")
     # It is planned by what was remembered until it is measured, which may take a moment or longer.
-    until(lambda: bool(host.detail("train")["remembered"]) or is_measured(host), host.log, 60)
-    assert "a job starts with what was learned before" in host.log()
-    until(lambda: is_measured(host), host.log, 120)
+    words = "a job starts with what was learned before"
+    until(lambda: words in host.log(), host.log, PATIENCE_S)
+    until(lambda: is_measured(host), host.log, 2 * PATIENCE_S)
     until(lambda: host.detail("train")["remembered"] is None, host.log)
-    assert host.profile("train")["bytes_to"].keys() == {THERE}
+    until(lambda: host.profile("train").get("bytes_to", {}).keys() == {THERE}, host.log)
     assert host.json("verify")["differences"] == []
 
 

@@ -111,6 +111,25 @@ def test_what_is_told_of_a_job_that_collides_does_not_jump() -> None:
         assert dict(got.bytes_to) == pytest.approx({str(NEAR): 1.2e6}, rel=0.1)
 
 
+def test_what_is_sent_again_while_a_job_computes_ends_no_silence() -> None:
+    """Most iterations are equally long, so that they count as even; the others smear the fold."""
+    chance = np.random.default_rng(2)
+    parts: list[npt.NDArray[np.int64]] = []
+    while sum(len(one) for one in parts) < 10_000:
+        silent = np.zeros(132, np.int64)
+        silent[int(chance.integers(20, 110))] = 1500
+        length = 150 if chance.random() < 0.6 else int(chance.integers(110, 230))
+        parts += [silent, np.full(length, 2_000_000 // length, np.int64)]
+    whole = np.concatenate(parts)
+    of = known(LiveJob("a"), learned(series(whole, whole, 1_000_000)), JobFacts())
+    assert of.measured.fold is not None
+    assert of.measured.fold.communication_start_s < 0.12
+    got = to_share(of, "h", 0.0)
+    assert got is not None
+    assert got.confidence >= ENOUGH
+    assert got.compute_s == got.comm_start_s == pytest.approx(0.132, abs=0.003)
+
+
 def test_of_an_irregular_job_the_mean_period_is_told() -> None:
     made = shapeless(3, 40)
     of = known(LiveJob("a"), learned(series(made, None, 1_000_000)), JobFacts())

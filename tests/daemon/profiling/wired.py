@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hostcc.lab import netns
-from tests.real import HOSTCC, RealHost, until
+from tests.real import HOSTCC, PATIENCE_S, RealHost, until
 
 BURSTER = Path(__file__).with_name("burster.py")
 HERE, THERE = "198.18.9.1", "198.18.9.2"
@@ -82,21 +83,34 @@ class WiredHost(RealHost):
         """Its profile; empty while there is none."""
         return self.detail(job).get("profile") or {}
 
-    def until_known(self, job: str, period_s: float, size: int) -> dict[str, Any]:
-        """Wait for a profile with this period and these bytes, both within 5 %."""
+    def until_known(
+        self,
+        job: str,
+        period_s: float,
+        size: int,
+        more: Callable[[dict[str, Any]], object] = bool,
+    ) -> dict[str, Any]:
+        """Wait for a profile with this period and these bytes, all of them sent, within 5 %.
+
+        `more`: what else is to be true of it.
+        """
         found: dict[str, Any] = {}
 
         def right() -> bool:
             found.update(self.profile(job))
             period, total = found.get("period_s"), found.get("bytes_per_iteration")
+            sent = found.get("tx_bytes")
             return bool(
                 period
                 and total
+                and sent
                 and abs(period / period_s - 1) < 0.05
                 and abs(total / size - 1) < 0.05
+                and abs(sent / size - 1) < 0.05
+                and more(found)
             )
 
-        until(right, lambda: f"{period_s} s and {size} bytes: {self.detail(job)}", 60)
+        until(right, lambda: f"{period_s} s and {size} bytes: {self.detail(job)}", PATIENCE_S)
         return found
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ def test_two_that_wait_on_one_host_crowd_each_other() -> None:
 
 
 def test_flows_of_jobs_that_nobody_claims_are_not_read() -> None:
-    damaged = CheckedRecord(record("h3", "flows", "k", b"no flows"), 1, 1, None, 1)
+    damaged = CheckedRecord.of(record("h3", "flows", "k", b"no flows"), 1, 1, None, 1)
     said = {"h1": says("h1", waiting_j=WAITS), "h3": {("flows", "k"): damaged}}
     assert gather(said, "h9", []).claims["j"].places == {"h1"}
     with pytest.raises(PayloadError):
