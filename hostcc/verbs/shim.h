@@ -35,7 +35,7 @@ struct shim_series {
 
 /* One recorded queue pair. */
 struct shim_qp {
-	struct ibv_qp *qp; /* NULL: free */
+	struct ibv_qp *_Atomic qp; /* NULL: free */
 	struct hcc_rdma_count *_Atomic count;
 	pthread_mutex_t lock; /* of its transitions and of `av` */
 	struct shim_series series;
@@ -44,6 +44,7 @@ struct shim_qp {
 	/* Those that poll may not look into a queue pair that another thread destroys. */
 	_Atomic uint32_t number;
 	const struct ibv_context *_Atomic context;
+	_Atomic uint64_t to; /* digest of its destination, while it is in RTS; else 0 */
 	struct ibv_ah_attr av; /* from here on: made anew for each queue pair that comes here */
 	uint32_t turn;     /* which of several ports is its */
 	uint32_t label;    /* that it had before any of ours */
@@ -54,7 +55,7 @@ struct shim_qp {
 	uint64_t away_ns;  /* since when */
 	uint32_t peer;     /* number of the queue pair at the other end */
 	int hooked;        /* its posts come by; -1: there was no room for its device */
-	int all_signalled;
+	_Atomic int all_signalled;
 	/* The extended interface, where it is in use: what was there before. */
 	struct ibv_qp_ex *ex;
 	void (*ex_start)(struct ibv_qp_ex *);

@@ -53,7 +53,7 @@ struct shim_qp *shim_find(const struct ibv_qp *qp)
 	/* No lock: a queue pair is not used while it is made or destroyed. */
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
 		struct shim_qp *one = &table[(qp->qp_num + index) % HCC_RDMA_QPS];
-		const struct ibv_qp *there = __atomic_load_n(&one->qp, __ATOMIC_ACQUIRE);
+		const struct ibv_qp *there = atomic_load_explicit(&one->qp, memory_order_acquire);
 
 		if (there == qp)
 			return one;
@@ -67,7 +67,7 @@ struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t num
 {
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
 		struct shim_qp *one = &table[(number + index) % HCC_RDMA_QPS];
-		const struct ibv_qp *qp = __atomic_load_n(&one->qp, __ATOMIC_ACQUIRE);
+		const struct ibv_qp *qp = atomic_load_explicit(&one->qp, memory_order_acquire);
 
 		if (!qp && !one->count)
 			return NULL; /* the same */
@@ -80,14 +80,14 @@ struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t num
 void shim_each(void (*visit)(struct shim_qp *))
 {
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++)
-		if (__atomic_load_n(&table[index].qp, __ATOMIC_ACQUIRE))
+		if (atomic_load_explicit(&table[index].qp, memory_order_acquire))
 			visit(&table[index]);
 }
 
 int shim_any(int (*is)(const struct shim_qp *))
 {
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++)
-		if (__atomic_load_n(&table[index].qp, __ATOMIC_ACQUIRE) && is(&table[index]))
+		if (atomic_load_explicit(&table[index].qp, memory_order_acquire) && is(&table[index]))
 			return 1;
 	return 0;
 }
@@ -115,7 +115,7 @@ static struct shim_qp *add(struct ibv_qp *qp)
 			memcpy(one->count->device, qp->context->device->name,
 			       strnlen(qp->context->device->name, HCC_RDMA_DEVICE - 1));
 		one->count->qpn = qp->qp_num;
-		__atomic_store_n(&one->qp, qp, __ATOMIC_RELEASE);
+		atomic_store_explicit(&one->qp, qp, memory_order_release);
 		pthread_mutex_unlock(&one->lock);
 		found = one;
 	}
@@ -148,7 +148,7 @@ static void drop(struct shim_qp *one)
 	shim_bins_close(one);
 	pthread_mutex_lock(&table_lock);
 	one->count->qpn = 0;
-	__atomic_store_n(&one->qp, NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&one->qp, NULL, memory_order_release);
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -163,18 +163,30 @@ static const struct hcc_rdma_path *path_to(const struct hcc_rdma_job *job, const
 	return NULL;
 }
 
-/* Queue pairs to one destination take its ports in turn. */
-static uint32_t turn_of(const struct shim_qp *self)
+/* Of where a queue pair goes; never 0. */
+static uint64_t digest_of(const struct ibv_ah_attr *av)
 {
+	uint64_t halves[2];
+
+	memcpy(halves, av->grh.dgid.raw, sizeof(halves));
+	return (halves[0] * 0x9e3779b97f4a7c15ull + halves[1]) | 1;
+}
+
+/* The caller holds its lock. */
+static void set_ready(struct shim_qp *one, int ready)
+{
+	one->ready = ready;
+	atomic_store(&one->to, ready ? digest_of(&one->av) : 0);
+}
+
+/* Queue pairs to one destination take its ports in turn. */
+static uint32_t turn_of(const struct ibv_ah_attr *av)
+{
+	uint64_t to = digest_of(av);
 	uint32_t before = 0;
 
-	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
-		const struct shim_qp *one = &table[index];
-
-		if (one != self && one->qp && one->ready &&
-		    !memcmp(&one->av.grh.dgid, &self->av.grh.dgid, 16))
-			before++;
-	}
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++)
+		before += atomic_load(&table[index].to) == to;
 	return before;
 }
 
@@ -247,7 +259,7 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const v
 	one->label = attr->ah_attr.grh.flow_label;
 	one->our_port = shim_left_port(&one->av, caller);
 	one->our_class = shim_left_class(&one->av);
-	one->turn = turn_of(one);
+	one->turn = turn_of(&one->av);
 	one->peer = attr->dest_qp_num;
 	memcpy(one->count->dgid, attr->ah_attr.grh.dgid.raw, 16);
 	one->count->source = (uint32_t)attr->ah_attr.port_num << 16 | attr->ah_attr.grh.sgid_index;
@@ -303,7 +315,7 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const voi
 		one->stuck = 1; /* the job does such things itself */
 	error = shim_real.modify_qp(qp, attr, mask);
 	if (!error && state >= 0)
-		one->ready = state == IBV_QPS_RTS;
+		set_ready(one, state == IBV_QPS_RTS);
 	if (one->ready && !shim_job(&job))
 		hook(one);
 	pthread_mutex_unlock(&one->lock);
@@ -315,18 +327,16 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const voi
 int shim_destroy(struct ibv_qp *qp)
 {
 	struct shim_qp *one = shim_find(qp);
-	int error;
 
-	if (!one)
-		return shim_real.destroy_qp(qp);
-	pthread_mutex_lock(&one->lock);
-	one->ready = 0;
-	shim_gate_unhook(one);
-	pthread_mutex_unlock(&one->lock);
-	error = shim_real.destroy_qp(qp);
-	if (!error)
+	if (one) {
+		pthread_mutex_lock(&one->lock);
+		set_ready(one, 0);
+		shim_gate_unhook(one);
+		pthread_mutex_unlock(&one->lock);
+		/* First: another thread may soon make one in the same memory. */
 		drop(one);
-	return error;
+	}
+	return shim_real.destroy_qp(qp);
 }
 
 void shim_close(struct ibv_context *context)
@@ -338,7 +348,7 @@ void shim_close(struct ibv_context *context)
 		pthread_mutex_lock(&one->lock);
 		there = one->qp && one->context == context;
 		if (there) {
-			one->ready = 0;
+			set_ready(one, 0);
 			shim_gate_unhook(one);
 		}
 		pthread_mutex_unlock(&one->lock);
@@ -461,7 +471,7 @@ void shim_move_all(const struct hcc_rdma_job *job)
 		struct ibv_ah_attr av;
 		uint32_t port;
 
-		if (!__atomic_load_n(&one->qp, __ATOMIC_ACQUIRE))
+		if (!atomic_load_explicit(&one->qp, memory_order_acquire))
 			continue;
 		pthread_mutex_lock(&one->lock);
 		if (one->qp && one->ready)

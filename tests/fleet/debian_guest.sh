@@ -1,5 +1,5 @@
 # In a Debian with systemd: hostcc from its package, from installation to purging.
-# $1: the package, $2: the same as a newer version.
+# $1: the package, $2: the same as a newer version, which knows one key more.
 set -e
 export DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 step() { echo "== $*"; }
@@ -9,7 +9,7 @@ state() {
 	find / -xdev ! -path '/proc/*' ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' ! -path '/tmp/*' \
 		! -path '/var/cache/*' ! -path '/root/*' ! -path '/var/lib/systemd/*' ! -path '/old*' \
 		! -path '/etc/group*' ! -path '/etc/gshadow*' ! -path '/etc/.pwd.lock' | sort
-	(cd /proc/sys/net/ipv4 && head ip_local_reserved_ports tcp_*congestion_control)
+	grep -r . /proc/sys/net 2>/dev/null | sort
 	tc qdisc show
 	find /sys/fs/cgroup -type d -name '*hostcc*' ! -name '*.service'
 	python3 /mnt/programs.py
@@ -35,6 +35,14 @@ systemctl is-active hostcc
 step doctor
 hostcc doctor --json | tr -d '\n'
 echo
+step held over a boot
+hostcc rollback --hold
+systemctl stop hostcc
+find /run/hostcc -mindepth 1 -delete
+systemctl start hostcc
+hostcc status | grep -o 'rolled back and held since'
+hostcc unfair mltcp
+hostcc status | grep -q 'held since' || echo released
 step job
 hostcc run --job held --weight 3 -- python3 /mnt/exchange.py &
 held=$!
@@ -45,20 +53,29 @@ step killed
 systemctl kill -s KILL hostcc
 taken_over after a kill
 systemctl show -p NRestarts hostcc
+step hung
+systemctl kill --kill-who=main -s STOP hostcc
+until systemctl show -p NRestarts hostcc | grep -x NRestarts=2; do sleep 1; done
+taken_over after a hang
 step restarted
 systemctl restart hostcc
 taken_over after a restart
 step upgraded
 dpkg -i "$2"
+hostcc --version
 taken_over after an upgrade
+mkdir -p /etc/hostcc/hostcc.d
+printf '[users]\nlater = true\n' >/etc/hostcc/hostcc.d/later.toml
+systemctl reload hostcc
 step downgraded
 dpkg -i "$1"
 taken_over after a downgrade
+hostcc status | grep -o 'users.later: ignored, a key of a newer version'
+rm /etc/hostcc/hostcc.d/later.toml
 step reload
 systemctl reload hostcc
 systemctl is-active hostcc
 step wrong configuration
-mkdir -p /etc/hostcc/hostcc.d
 echo nonsense >/etc/hostcc/hostcc.d/x.toml
 systemctl restart hostcc || :
 systemctl show -p ExecMainStatus -p ActiveState -p NRestarts hostcc

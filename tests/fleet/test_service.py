@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,11 @@ pytestmark = [
 ]
 HERE = Path(__file__).parent
 FILES = ("debian_guest.sh", "programs.py", "exchange.py", "weight.py")
-TAKEN_OVER = ("first", "after a kill", "after a restart", "after an upgrade", "after a downgrade")
+TAKEN_OVER = (
+    "first", "after a kill", "after a hang", "after a restart", "after an upgrade",
+    "after a downgrade",
+)  # fmt: skip
+NEWER, KEY = "999.0", "    later: bool = False\n"
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +42,18 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def newer(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same as the next version."""
+    """The same as the next version, with one key more."""
     tree, out = tmp_path_factory.mktemp("newer") / "tree", package.with_name("newer.deb")
     subprocess.run(["dpkg-deb", "-R", str(package), str(tree)], check=True, timeout=300)
     control = tree / "DEBIAN/control"
     lines = control.read_text().splitlines(keepends=True)
     control.write_text("".join(_next_version(line) for line in lines))
+    (facts,) = tree.glob("usr/lib/hostcc/lib/*/site-packages/hostcc-*.dist-info/METADATA")
+    facts.write_text(re.sub(r"(?m)^Version: .*$", f"Version: {NEWER}", facts.read_text(), count=1))
+    (users,) = tree.glob("usr/lib/hostcc/lib/*/site-packages/hostcc/config/sections/users.py")
+    text = users.read_text().replace("    marks: bool = True\n", f"{KEY}    marks: bool = True\n")
+    assert KEY in text
+    users.write_text(text)
     subprocess.run(["dpkg-deb", "-b", str(tree), str(out)], check=True, timeout=900)
     return out
 
@@ -77,5 +88,9 @@ def test_from_installation_to_purging(package: Path, newer: Path, kernel: str) -
     assert doctor["healthy"], doctor
     assert "NRestarts=1" in lines
     assert [f"taken over {when}" in lines for when in TAKEN_OVER] == [True] * len(TAKEN_OVER)
+    assert "rolled back and held since" in lines
+    assert "released" in lines
+    assert f"hostcc {NEWER}" in lines
+    assert "users.later: ignored, a key of a newer version" in lines
     assert "the job goes on" in said
     assert "nothing is left" in said

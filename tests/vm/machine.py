@@ -5,7 +5,8 @@ system, read-only, with a tmpfs on top: nothing that the command does is kept.
 
 While it works, the guest's clock counts instructions, so that a busy host makes it slower but
 none of its deadlines shorter; this takes one processor.  The host gives up on a guest that
-says nothing, never on one that is slow.  Its timing says nothing about real machines.
+says nothing while it may run, never on one that is slow or waits for a processor.  Its timing says
+nothing about real machines.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.vm import guest
+from tests.vm.fair_clock import fair_clock
 
 REPOSITORY = Path(__file__).parents[2]
 KERNEL_TREE = REPOSITORY / ".vm/kernel"
@@ -31,7 +33,9 @@ MEMORY_MIB = 2048
 INSTRUCTION_SHIFT = 1
 """An instruction takes 2 to this power nanoseconds of the guest's time."""
 SILENCE_S, LAST_WORDS_S = 300.0, 60.0
-"""A guest that says nothing for so long is stuck, and has this long to say where."""
+"""A guest that says nothing for so long, by a clock that stands still while it has no processor, is
+stuck, and has this long to say where."""
+LOOK_S = 5.0
 BOOTS = 3
 """At most: one was seen that had no word of its first process after five minutes of work."""
 REPORT = "REPORT "
@@ -66,13 +70,14 @@ class Machine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self._clock = fair_clock(self._process.pid)
         self._said = b""
 
     def starts(self) -> bool:
         """Wait for the guest's first word; False when there was none."""
-        deadline = time.monotonic() + SILENCE_S
+        deadline = self._clock() + SILENCE_S
         while guest.STARTED not in self.console():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None or self._clock() > deadline:
                 return False
             time.sleep(0.2)
         return True
@@ -80,22 +85,18 @@ class Machine:
     def ask(self, question: str) -> dict[str, Any]:
         """Write a line that the command reads; the report that it answers with."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         begin = len(self._said)
         self._process.stdin.write(f"{question}\n".encode())
         self._process.stdin.flush()
         while (answer := reported(self._said[begin:])) is None:
-            more = read_on(self._process.stdout.fileno(), self._ask_where, self._process.kill)
-            self._said += more
+            more = self._more()
             assert more, f"{question}: the guest ended\n{described(self.end())}"
         return answer
 
     def end(self) -> Outcome:
         """What the command said until it ended."""
-        assert self._process.stdout is not None
-        output = self._process.stdout.fileno()
-        while more := read_on(output, self._ask_where, self._process.kill):
-            self._said += more
+        while self._more():
+            pass
         self._process.wait()
         status = self._control / "status"
         return Outcome(
@@ -114,6 +115,14 @@ class Machine:
         """How far it came, and what its kernel complained of."""
         console = self._control / "console"
         return console.read_text(errors="replace") if console.exists() else ""
+
+    def _more(self) -> bytes:
+        """What it says next; empty: it has ended."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        more = read_on(output, self._ask_where, self._process.kill, self._clock)
+        self._said += more
+        return more
 
     def _ask_where(self) -> None:
         (self._control / "stuck").touch()
@@ -157,14 +166,26 @@ def read_on(
     output: int,
     ask_where: Callable[[], None],
     kill: Callable[[], None],
+    clock: Callable[[], float],
     limits_s: tuple[float, float] = (SILENCE_S, LAST_WORDS_S),
 ) -> bytes:
     """What comes next, empty at the end; who is silent is asked where it is, then killed."""
     for limit_s, then in zip(limits_s, (ask_where, kill), strict=True):
-        if select.select([output], [], [], limit_s)[0]:
+        if _comes(output, clock, limit_s):
             break
         then()
     return os.read(output, 1 << 16)
+
+
+def _comes(output: int, clock: Callable[[], float], limit_s: float) -> bool:
+    left_s, then_s = limit_s, clock()
+    while not select.select([output], [], [], max(0.0, min(LOOK_S, left_s)))[0]:
+        now_s = clock()
+        left_s -= min(LOOK_S, now_s - then_s)  # more: this process was stopped itself
+        then_s = now_s
+        if left_s <= 0:
+            return False
+    return True
 
 
 def reported(said: bytes) -> dict[str, Any] | None:

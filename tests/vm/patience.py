@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 STILL_S, POLL_S, TELL_S = 60.0, 0.05, 5.0
+STILL_LOOKS = 10
+"""The clock of a guest that rests leaps where the host is busy: within one leap nobody had a
+chance."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 Found = TypeVar("Found")
 
@@ -22,20 +25,24 @@ def until(
 ) -> Found:
     """What `done` returned when that was true; it is called every `every_s` seconds.
 
-    AssertionError when `progress`, a count, stood still for STILL_S seconds, or grew by more
-    than `most`: what should have happened had its chance.  Tells the host that it goes on.
+    AssertionError when `progress`, a count, stood still for STILL_S seconds and STILL_LOOKS looks,
+    or grew by more than `most`: what should have happened had its chance.  Tells the host that it
+    goes on.
     """
     began = count = progress()
     moved = told = time.monotonic()
+    looks = 0
     while not (found := done()):
         now, before, count = time.monotonic(), count, progress()
+        looks += 1
         if count != before:
-            moved = now
+            moved, looks = now, 0
             if now - told > TELL_S:
                 told = now
                 print(f"{what}: {count - began:g}", flush=True)
         assert count - began <= most, f"{what}: not after {count - began:g}"
-        assert now - moved < STILL_S, f"{what}: nothing moves after {count - began:g}"
+        moves = now - moved < STILL_S or looks < STILL_LOOKS
+        assert moves, f"{what}: nothing moves after {count - began:g}"
         time.sleep(every_s)
     return found
 

@@ -101,6 +101,27 @@ def two_paths() -> None:
     run("ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1")
 
 
+def hash_by(fields: int) -> None:
+    """Have the routers choose paths by these fields of packets.
+
+    Both alike: an answer to a probe has the address of the link on which it goes back, which is
+    that of the way there only where both hash the same.
+    """
+    for router in ROUTER.values():
+        _sysctl(router, fib_multipath_hash_policy=3, fib_multipath_hash_fields=fields)
+
+
+def counters() -> dict[str, int]:
+    """What Soft-RoCE had to repeat or gave up."""
+    found: dict[str, int] = {}
+    for device in ADDRESS:
+        for path in Path(f"/sys/class/infiniband/{device}/ports/1/hw_counters").iterdir():
+            value = path.read_text().strip()
+            if value.isdecimal() and int(value) and path.name != "lifespan":
+                found[f"{device} {path.name}"] = int(value)
+    return found
+
+
 @dataclass(frozen=True)
 class Packet:
     """One RoCEv2 packet."""

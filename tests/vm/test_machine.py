@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -29,7 +30,7 @@ def test_who_says_something_is_left_alone(pipe: tuple[int, int]) -> None:
     output, guest = pipe
     for word in (b"one", b"two", b"three"):
         os.write(guest, word)
-        assert read_on(output, never, never, AT_ONCE) == word
+        assert read_on(output, never, never, time.monotonic, AT_ONCE) == word
 
 
 def test_who_is_silent_is_asked_where_it_is(pipe: tuple[int, int]) -> None:
@@ -38,7 +39,7 @@ def test_who_is_silent_is_asked_where_it_is(pipe: tuple[int, int]) -> None:
     def answer() -> None:
         os.write(guest, b"in a loop")
 
-    assert read_on(output, answer, never, AT_ONCE) == b"in a loop"
+    assert read_on(output, answer, never, time.monotonic, AT_ONCE) == b"in a loop"
 
 
 def test_who_does_not_answer_is_killed() -> None:
@@ -49,8 +50,21 @@ def test_who_does_not_answer_is_killed() -> None:
         assert asked == ["where"]
         os.close(guest)
 
-    assert read_on(output, lambda: asked.append("where"), kill, AT_ONCE) == b""
+    assert read_on(output, lambda: asked.append("where"), kill, time.monotonic, AT_ONCE) == b""
     os.close(output)
+
+
+def test_who_has_had_no_processor_is_waited_for(pipe: tuple[int, int]) -> None:
+    output, guest = pipe
+    looks: list[float] = []
+
+    def clock() -> float:
+        looks.append(0.0)
+        if len(looks) == 4:
+            os.write(guest, b"late")
+        return 0.0 if len(looks) < 1000 else 1.0
+
+    assert read_on(output, never, never, clock, (0.5, 0.5)) == b"late"
 
 
 def test_a_report_is_taken_when_its_line_is_whole() -> None:

@@ -21,13 +21,14 @@ from typing import Any
 
 from hostcc.client import ask
 from hostcc.errors import HostccError
-from hostcc.verbs import roce_probe
 from tests.vm import roce_fabric, stream
 from tests.vm.allreduce import STOP
 from tests.vm.patience import listens, until, worked_s
 from tests.vm.roce_fabric import PATHS, Capture
+from tests.vm.roce_ways import Ways, ways
 from tests.vm.wire import settled
 
+HOSTCC = [sys.executable, "-m", "tests.vm.patient_hostcc"]
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 TEXT = """
@@ -60,7 +61,7 @@ link = "*"
 mbit_per_s = 50.0
 [rdma]
 dscp = [56, 48, 40, 32, 24, 16, 8, 0]
-plan = "/dev/shm/plan-{name}"
+plan = "{plan}"
 counts = "/dev/shm/counts-{name}"
 probe_s = 4.0
 [pcie]
@@ -81,9 +82,9 @@ KILLED = "light"
 FIRST_PORT, MEETING_PORT = 7471, 18610
 ITERATIONS, COMPUTE_S = 1_000_000, 0.25
 ANSWER_S, LOOK_S = 90.0, 1.0
-START_S, PLAN_S = 120.0, 120.0
-"""Processor time by when an agent or job is there, and both agents have what they should."""
-MOST_PACKETS = 20_000
+WORK_S = 600.0
+"""Processor time of agents and jobs by when what they are waited for has to be there."""
+MOST_PACKETS = 60_000
 """By when both jobs are where they should be."""
 
 
@@ -104,14 +105,18 @@ class Host:
     def group(self) -> Path:
         return CGROUPS / f"agent-{self.name}"
 
+    @property
+    def plan(self) -> Path:
+        """Its shared memory, from which jobs read the plan."""
+        return Path(f"/dev/shm/plan-{self.name}")
+
     def ask(self, what: str) -> dict[str, Any]:
         return ask(self.run / "control.sock", what, ANSWER_S)
 
     def command(self, *words: str) -> list[str]:
         """One of `hostcc` that talks to this agent."""
         first, *rest = words
-        socket = str(self.run / "control.sock")
-        return [sys.executable, "-m", "hostcc", first, "--socket", socket, *rest]
+        return [*HOSTCC, first, "--socket", str(self.run / "control.sock"), *rest]
 
     def agent(self, other: Host, slow: str) -> subprocess.Popen[bytes]:
         """Start it; `slow`: what the configuration says of slow links."""
@@ -121,11 +126,11 @@ class Host:
         config.write_text(
             TEXT.format(
                 name=self.name, run=self.run, group=self.group, device=self.link, slow=slow,
-                port=FIRST_PORT + self.rank, other=other.name, others=FIRST_PORT + other.rank,
+                plan=self.plan, port=FIRST_PORT + self.rank,
+                other=other.name, others=FIRST_PORT + other.rank,
             )
         )  # fmt: skip
-        words = [sys.executable, "-m", "tests.vm.agent_main", "--config", str(config)]
-        return subprocess.Popen(words)
+        return subprocess.Popen([*HOSTCC, "agent", "--config", str(config)])
 
     def job(self, name: str, *words: str) -> subprocess.Popen[str]:
         """A process of a job, which gets what the agents leave of the only processor."""
@@ -158,13 +163,13 @@ class Scene:
 
     def wait(self, done: Callable[[], Any], what: str) -> Any:
         """What `done` returns once the agents have brought that about."""
-        return until(done, self.works, what, PLAN_S, LOOK_S)
+        return until(done, self.works, what, WORK_S, LOOK_S)
 
-    def answer(self) -> bool:
-        """Whether both agents do."""
+    def ready(self) -> bool:
+        """Whether both agents answer, and have a place for what jobs are told."""
         assert all(one.poll() is None for one in self.agents), "an agent ended"
         try:
-            return all(host.ask("status") for host in HOSTS)
+            return all(host.ask("status") and host.plan.exists() for host in HOSTS)
         except HostccError:
             return False
 
@@ -180,9 +185,15 @@ class Scene:
     def _start(self, name: str, host: Host, port: int, *words: str) -> None:
         process = host.job(name, *words)
         self.runs.setdefault(name, []).append(process)
+        print("started", name, "on", host.name, flush=True)
+
+        def listening() -> bool:
+            assert process.poll() is None, f"{name} ended"
+            return listens(port)
+
         if port:
-            works = partial(worked_s, [process.pid])
-            until(partial(listens, port), works, f"{name} on {host.name}", START_S)
+            pids = [process.pid, *(one.pid for one in self.agents)]
+            until(listening, partial(worked_s, pids), f"{name} on {host.name}", WORK_S)
 
     def on(self, paths: Sequence[str]) -> list[list[Any]]:
         """What both ends send once all jobs with RDMA are on these, one for each end, and stay."""
@@ -221,7 +232,7 @@ class Scene:
         STOP.touch()
         pids = [run.pid for runs in left.values() for run in runs]
         ended = partial(_ended, [run for runs in left.values() for run in runs])
-        until(ended, partial(worked_s, pids), "jobs that end", START_S)
+        until(ended, partial(worked_s, pids), "jobs that end", WORK_S)
         return {
             name: [[run.returncode, *run.communicate()[0].splitlines()[-1:]] for run in runs]
             for name, runs in left.items()
@@ -230,6 +241,12 @@ class Scene:
 
 def _ended(runs: list[subprocess.Popen[str]]) -> bool:
     return all(run.poll() is not None for run in runs)
+
+
+def moved() -> list[dict[str, Any]]:
+    """What both agents say of their jobs, once they have counted the moves of each."""
+    told = [host.rdma() for host in HOSTS]
+    return told if all(rows[job]["moves"] for rows in told for job in RDMA) else []
 
 
 def dead() -> bool:
@@ -248,47 +265,59 @@ def traces() -> dict[str, Any]:
     }
 
 
-def hashed(source: Host, target: Host) -> int:
-    """The path, by number, that routers choose from one to the other for PLAIN_PORT."""
-    ends = roce_fabric.ADDRESS[source.device], roce_fabric.ADDRESS[target.device]
-    ways = roce_probe.routes(*ends, limit_s=ANSWER_S)
-    (way,) = (way for way, ports in ways.items() if PLAIN_PORT in ports)
+def hashed(found: Ways) -> int:
+    """The path, by number, that routers choose for PLAIN_PORT."""
+    (way,) = (way for way, ports in found.items() if PLAIN_PORT in ports)
     return int(any(hop.startswith("198.19.1.") for hop in way))
 
 
 def report() -> dict[str, Any]:
     """What is on the wire, planned, told to jobs and left behind, step by step."""
     began = time.monotonic()
+
+    def step(what: str) -> None:
+        print(f"{time.monotonic() - began:.0f} s: {what}", roce_fabric.counters(), flush=True)
+
     roce_fabric.build()
-    there, back = hashed(A, B), hashed(B, A)
+    step("hashes of routers")
+    there, back = map(hashed, ways())
     old = [PATHS[there], PATHS[back]]
     new = [PATHS[1 - there], PATHS[1 - back]]
     roce_fabric.one_path(*old)
     found: dict[str, Any] = {"paths": [old, new], "traces": [traces()]}
+    step("agents")
     scene = Scene(SLOW.format(path=there, end=2) + SLOW.format(path=back, end=1))
-    until(scene.answer, scene.works, "two agents", 2 * START_S, LOOK_S)
+    scene.wait(scene.ready, "two agents")
+    step("jobs")
     scene.begin()
     found["before"] = scene.on(old)
+    step("a plan")
     found["plan"] = scene.wait(scene.plan, "a plan of both")
+    step("another path")
     roce_fabric.two_paths()
     found["after"] = scene.on(new)
-    found["told"] = [host.rdma() for host in HOSTS]
+    found["told"] = scene.wait(moved, "moves")
     found["traces"].append(traces())
+    step("a job dies")
     scene.kill(KILLED)
     found["less"] = scene.wait(scene.plan, "a plan without the job")
     found["after_a_job"] = scene.on(new)
     found["verify"] = [host.ask("verify")["differences"] for host in HOSTS]
+    step("an agent dies")
     scene.agents[1].kill()
     scene.agents[1].wait()
     scene.wait(dead, "a dead agent")
     found["after_an_agent"] = scene.on(new)
+    step("its changes are undone")
     undo = subprocess.run(B.command("rollback", "--json"), stdout=subprocess.PIPE, check=True)
     found["undone"] = json.loads(undo.stdout)
+    step("the other agent ends")
     scene.agents[0].send_signal(signal.SIGTERM)
     scene.wait(lambda: scene.agents[0].poll() is not None, "the end of an agent")
     found["agent_status"] = scene.agents[0].returncode
     found["traces"].append(traces())
     found["after_all"] = scene.on(new)
+    step("the jobs end")
     found["jobs"] = scene.end()
     found["seconds"] = time.monotonic() - began
     return found

@@ -9,15 +9,15 @@ import json
 import random
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from hostcc.errors import HostccError
-from hostcc.verbs import ports, roce_probe, steer
+from hostcc.verbs import ports, steer
 from hostcc.verbs.steer import Route
 from tests.vm import roce_fabric
 from tests.vm.roce_fabric import ADDRESS, Capture, Packet
 from tests.vm.roce_pair import PATIENCE_S, Connection, Device
+from tests.vm.roce_ways import ways
 
 SIZE = 16 << 10
 
@@ -26,17 +26,6 @@ def seen(packets: list[Packet]) -> list[tuple[str, int, int]]:
     """(path, port, class) of what the near end sent, each once, in the order of appearance."""
     sent = [p for p in packets if p.source == ADDRESS["rxa"]]
     return list(dict.fromkeys((p.path, p.port, p.traffic_class) for p in sent))
-
-
-def counters() -> dict[str, int]:
-    """What Soft-RoCE had to repeat or gave up."""
-    found: dict[str, int] = {}
-    for device in ("rxa", "rxb"):
-        for path in Path(f"/sys/class/infiniband/{device}/ports/1/hw_counters").iterdir():
-            value = path.read_text().strip()
-            if value.isdecimal() and int(value) and path.name != "lifespan":
-                found[f"{device} {path.name}"] = int(value)
-    return found
 
 
 def default_label(local: int, remote: int) -> int:
@@ -51,7 +40,8 @@ def at_start(near: Device, far: Device, capture: Capture, rng: random.Random) ->
     """Routes given at INIT to RTR, and what was on the wire; also what paths ports take."""
     rows = []
     wanted = [(0xC000, 0), (0xFFFF, 0xFF), (0xC001, 0x68)]
-    wanted += [(rng.randrange(0xC000, 0x10000), rng.randrange(256)) for _ in range(13)]
+    # So many that all take one path at one boot in ten million: routers hash with its seed.
+    wanted += [(rng.randrange(0xC000, 0x10000), rng.randrange(256)) for _ in range(21)]
     for port, traffic_class in wanted:
         connection = Connection(near, far, Route(port, traffic_class))
         capture.take()
@@ -93,7 +83,8 @@ def live(
         except HostccError as error:
             _, done = connection.queues[0].poll(8)
             codes = [one.status for one in done]
-            raise AssertionError(f"change {len(used)}: {error}: {codes} {counters()}") from error
+            why = f"change {len(used)}: {error}: {codes} {roce_fabric.counters()}"
+            raise AssertionError(why) from error
         connection.wait(3)  # nothing more is posted: the nudge has to do
         bad += far.memory.read(SIZE, 0) != data
         if steer.read(connection.qp).route != route:
@@ -111,16 +102,16 @@ def live(
 
 def probed(near: Device, far: Device, capture: Capture) -> dict[str, Any]:
     """What probes say of ports, and the path that queue pairs with those ports take."""
-    table = roce_probe.routes(ADDRESS["rxa"], ADDRESS["rxb"], limit_s=PATIENCE_S)
-    ways: dict[str, list[Any]] = {}
-    for hops, found in table.items():
+    taken: dict[str, list[Any]] = {}
+    there, _ = ways()
+    for hops, found in there.items():
         for port in found[:3]:
             connection = Connection(near, far, Route(port))
             capture.take()
             connection.write(64)
             connection.wait(1)
-            ways.setdefault("/".join(hops), []).append(seen(capture.take())[0][0])
-    return ways
+            taken.setdefault("/".join(hops), []).append(seen(capture.take())[0][0])
+    return taken
 
 
 def main() -> None:
@@ -132,7 +123,7 @@ def main() -> None:
         "probed": probed(near, far, capture),
         "start": at_start(near, far, capture, rng),
         "live": live(near, far, capture, rng, int(sys.argv[1])),
-        "counters": counters(),
+        "counters": roce_fabric.counters(),
         "seconds": time.monotonic() - began,
     }
     print("REPORT " + json.dumps(report))

@@ -25,7 +25,7 @@ from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.rdma import path_source, queue_pair_records, shim_plan
 from hostcc.daemon.rdma.pacing import Sizes, pacing
 from hostcc.daemon.rdma.pairs import Pair, elephants
-from hostcc.daemon.rdma.path_tables import Ask, Check, PathTables
+from hostcc.daemon.rdma.path_tables import Ask, Check, PathTables, blind
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, route_of, view
 from hostcc.daemon.rdma.route_failover import RouteFailover
 from hostcc.daemon.rdma.senders import SenderTracker
@@ -44,6 +44,8 @@ log = get_logger("rdma")
 
 MAX_PAIRS_SHOWN = 64
 """Queue pairs of a job in status."""
+LOOKING_S = 0.1
+"""Between two ticks while paths are looked at: what these miss is acted on at once."""
 SWEEP_S = 30.0
 """Between two removals of files of processes that are gone."""
 BYTES_PER_S_PER_MBIT = 125_000.0
@@ -65,7 +67,7 @@ class PlanPublisher:
         ask: Callable[[PathsConfig], Ask],
         clock: Callable[[], float] = time.monotonic,
         link_events: Callable[[], LinkEvents] = LinkEvents,
-        check: Callable[[PathsConfig], Check] = lambda _: lambda _table: None,
+        check: Callable[[PathsConfig], Check] = lambda _: blind,
     ) -> None:
         """`ask` makes what asks for paths, `check` what looks again at those that are known; both
         from the configuration as it is then."""
@@ -99,8 +101,9 @@ class PlanPublisher:
 
     @property
     def every_s(self) -> float:
-        """Seconds between ticks: the agent's heartbeat."""
-        return self._host.config.agent.heartbeat_s
+        """Seconds between ticks: the agent's heartbeat, or what a quick look takes."""
+        heartbeat_s = self._host.config.agent.heartbeat_s
+        return min(heartbeat_s, LOOKING_S) if self._ways.is_looking else heartbeat_s
 
     def disabled_reason(self) -> str:
         """Return why there is nobody to give a plan to, if so."""

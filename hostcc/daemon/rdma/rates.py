@@ -64,7 +64,7 @@ class Rates:
         return {way: self._rate(way) if way in guesses else 0.0 for way in means}
 
     def _rate(self, way: QueuePairRoute) -> float:
-        return sum(size for _, size in self._held[_name(way)].profile.bytes_to)
+        return self._held[_name(way)].profile.tx_bytes
 
 
 def _mean(counts: deque[tuple[float, int]], window_s: float) -> float:

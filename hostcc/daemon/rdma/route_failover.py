@@ -40,8 +40,10 @@ class RouteFailover:
         self._routes: Collection[QueuePairRoute] = ()
         self._planned: frozenset[str] = frozenset()
         """Names of flows in the hosts' plan."""
-        self._stalled: dict[str, list[tuple[TargetPaths | None, str]]] = {}
-        """Job -> paths on which queue pairs of it stand still."""
+        self._standing: dict[QueuePairRoute, list[tuple[int, Pair]]] = {}
+        """Routes that stand still -> their queue pairs, each with its process."""
+        self._stalled: Collection[QueuePairRoute] = ()
+        """Of these, those whose devices have sent again meanwhile."""
         self._left: dict[QueuePairRoute, str] = {}
         """Of `ahead`, those because of that; until the next plan."""
         self._moves: dict[tuple[int, int], int] = {}
@@ -83,12 +85,8 @@ class RouteFailover:
                 routes.setdefault(route_of(sender.job, pair), []).append((sender.pid, pair))
         self._count(senders)
         doubts = self._doubts.take(senders, again, now)
-        self._stalled = {}
-        for route in sorted(doubts.stalled):
-            paths = [(self._ways.known.get(pair.ends), self._path_of(pair))
-                     for _, pair in routes[route]]  # fmt: skip
-            self._stalled.setdefault(route.job, []).extend(paths)
-
+        self._standing = {route: routes[route] for route in sorted(doubts.standing)}
+        self._stalled = doubts.stalled
         self._see()
 
         def ports(route: QueuePairRoute) -> Collection[int]:
@@ -136,7 +134,8 @@ class RouteFailover:
         self._own.end()
         self._doubts, self._health = PathDoubts(), RouteHealth()
         self._made = self._local = None
-        self._planned, self._stalled, self._left = frozenset(), {}, {}
+        self._planned, self._left = frozenset(), {}
+        self._standing, self._stalled = {}, ()
         self._moves, self._routes, self.ahead = {}, (), {}
 
     def _see(self) -> None:
@@ -145,13 +144,25 @@ class RouteFailover:
         now, seen = self._clock(), all_links(known)
         dead = failed_links(known, (), now)
         found = self._routes_of(self._agreed.paths(dead, seen), self._own.paths(dead, seen))
-        for job, stalled in self._stalled.items():
+        for job, stalled in self._lost_paths().items():
             # Counters are the job's word, which moves no queue pairs of others.
             links = failed_links(known, stalled, now)
             answers = (answer(one.prepared, links, seen) for one in (self._agreed, self._own))
             moves = self._routes_of(*answers)
             self._left |= {route: path for route, path in moves.items() if route.job == job}
         self.ahead = {**found, **self._left}
+
+    def _lost_paths(self) -> dict[str, list[tuple[TargetPaths | None, str]]]:
+        # Job -> paths on which its queue pairs stand still, and which something else says is lost.
+        found: dict[str, list[tuple[TargetPaths | None, str]]] = {}
+        misses = self._ways.misses
+        for route, pairs in self._standing.items():
+            for _, pair in pairs:
+                path = self._path_of(pair)
+                missed = pair.open_at and misses(pair.ends, path, pair.open_at)
+                if missed or route in self._stalled:
+                    found.setdefault(route.job, []).append((self._ways.known.get(pair.ends), path))
+        return found
 
     def _routes_of(
         self, agreed: Mapping[str, str], own: Mapping[str, str]

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hostcc.daemon.rdma.pairs import Pair, Sender
-from hostcc.daemon.rdma.path_doubts import AGAIN, FAILED, STANDS, STILL_S, PathDoubts
+from hostcc.daemon.rdma.path_doubts import (
+    AGAIN,
+    FAILED,
+    LEAST_STILL_S,
+    STANDS,
+    STILL_S,
+    USUAL_TIMES,
+    PathDoubts,
+    still_s,
+)
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 
 pytestmark = pytest.mark.unit
@@ -47,6 +58,7 @@ def test_what_stands_still_is_doubtful_and_stalled_where_the_device_sends_again(
     doubts.take([sender(0, 0, open_at=9.9)], {"mlx5_0": 100}, 10.0)
     found = doubts.take([sender(0, 0, open_at=9.9)], {"mlx5_0": 100}, 9.9 + STILL_S)
     assert (found.ends, found.stalled) == ({(HERE, THERE): STANDS}, frozenset())
+    assert found.standing == {route}
     found = doubts.take([sender(0, 0, open_at=9.9)], {"mlx5_0": 101}, 11.0)
     assert (found.ends, found.stalled) == ({(HERE, THERE): AGAIN}, frozenset({route}))
     found = doubts.take([sender(0, 0, open_at=9.9)], {"mlx5_0": 101}, 12.0)
@@ -54,3 +66,20 @@ def test_what_stands_still_is_doubtful_and_stalled_where_the_device_sends_again(
     found = doubts.take([sender(0, 0, open_at=12.1)], {"mlx5_0": 101}, 13.0)  # it went on
     assert (found.ends, found.stalled) == ({(HERE, THERE): STANDS}, frozenset())
     assert doubts.take([sender(0, 0)], {"mlx5_0": 101}, 14.0).ends == {}
+
+
+@pytest.mark.parametrize(
+    ("messages", "each_s", "expected"),
+    [
+        (0, 0.0, STILL_S),
+        (1000, 1e-4, LEAST_STILL_S),
+        (10, 0.03, USUAL_TIMES * 0.03),
+        (10, 2.0, STILL_S),
+    ],
+)
+def test_what_counts_as_standing_still_follows_the_usual_message(
+    messages: int, each_s: float, expected: float
+) -> None:
+    (one, _) = sender(0, 0).pairs
+    pair = replace(one, completed=messages, busy_s=messages * each_s)
+    assert still_s(pair) == pytest.approx(expected)

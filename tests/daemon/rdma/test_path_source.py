@@ -16,7 +16,9 @@ from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.errors import HostccError, InputError
 from hostcc.model import Path as Way
 from hostcc.model import PathTable
+from hostcc.paths.search import Hops, Probe
 from hostcc.verbs.ports import FIRST, LAST
+from tests.paths.network import Network, play
 
 pytestmark = pytest.mark.unit
 HERE, THERE = "198.18.1.1", "198.18.2.1"
@@ -102,6 +104,39 @@ def test_telemetry() -> None:
     config = msgspec.convert({"source": "telemetry"}, PathsConfig)
     assert path_source.interval_s(config, 60.0) == path_source.TELEMETRY_S
     assert path_source.interval_s(PathsConfig(), 60.0) == 60.0
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_quick_look_knows_soon_which_path_is_dead(dead: int) -> None:
+    """It does not ask for the distance, whose requests may go the dead way."""
+    ways: list[Hops] = [("leaf1", f"spine{at}", "leaf2") for at in range(2)]
+    table = PathTable(HERE, THERE, tuple(
+        Way(hops[1], (f"{HERE}>", *(f">{hop}" for hop in hops[1:]), f">{THERE}"), (50000 + at,))
+        for at, hops in enumerate(ways)
+    ))  # fmt: skip
+    asked = []
+
+    def mute(_: int, probe: Probe) -> bool:
+        asked.append(probe.port)
+        return network.way(probe.port) == ways[dead] and probe.ttl > 1
+
+    network = Network(ways, mute=mute)
+    network.chosen = {50000: ways[0], 50001: ways[1]}
+    settings = path_source.look_settings(table, quick=True)
+    found, took_s = play(network, range(50000, 50002), settings)
+    assert set(found.paths) == {ways[1 - dead]}
+    assert 0 not in asked
+    limit_s = path_source.QUICK_TIMEOUT_S * path_source.QUICK_ATTEMPTS
+    assert took_s < 2 * limit_s
+    settings = path_source.look_settings(table, quick=False)
+    patient, patient_s = play(network, range(50000, 50002), settings)
+    assert patient.paths.keys() == found.paths.keys()
+    assert patient_s > 2 * took_s
+
+
+def test_a_look_at_paths_of_several_lengths_asks_for_the_distance() -> None:
+    table = PathTable(HERE, THERE, (Way("a", ("x", "y"), (50000,)), Way("b", ("z",), (50001,))))
+    assert path_source.look_settings(table, quick=True).distance == 0
 
 
 def test_what_a_look_at_one_port_of_each_path_leaves() -> None:

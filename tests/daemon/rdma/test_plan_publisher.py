@@ -58,7 +58,7 @@ class Network:
         paths = [Way(one, (f"{src}>", LINKS[one], f">{dst}"), ports[one]) for one in self.ways]
         return PathTable(src, dst, tuple(paths))
 
-    def check(self, table: PathTable) -> PathTable:
+    def check(self, table: PathTable, *, quick: bool = False) -> PathTable:
         paths = tuple(path for path in table.paths if path.id not in self.dead)
         return replace(table, paths=paths) if self.dead else table
 

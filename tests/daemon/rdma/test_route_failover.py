@@ -143,15 +143,20 @@ class Fabric:
         table = self.ways.tables[src, dst] = PathTable(src, dst, tuple(ways))
         known = self.ways.known.setdefault((src, dst), TargetPaths(Target(src, dst, UDP)))
         known.take(table, 1.0, self.now, "")
-        self.ways._due[src, dst] = 0.0
+        self.ways._due[src, dst] = 1e9
 
-    def left(self, table: PathTable) -> PathTable | None:
+    def left(self, table: PathTable, *, quick: bool = False) -> PathTable | None:
         return path_source.left(table, {*self.alive, "back"})
 
     def prepare(self, routes: Sequence[QueuePairRoute]) -> None:
         self.failover.follow(None, "", None, routes)
         prepared = {frozenset({">left"}): {one.flow: "right" for one in routes}}
         self.failover._own.prepared = prepared
+
+    async def glance(self) -> None:
+        """Let the paths be looked at that are in doubt."""
+        self.ways.want(self.ways.tables.keys(), 60.0)
+        await asyncio.gather(*self.ways._looks.values())
 
     def look(self, open_at: Mapping[QueuePairRoute, float]) -> None:
         """All are on port 50000, as they were told."""
@@ -176,6 +181,32 @@ def test_a_job_that_stands_still_moves_no_other() -> None:
     fabric.tables(HERE, THERE, "right")
     fabric.failover.follow(None, "", None, routes)
     assert fabric.failover.ahead == dict.fromkeys(routes, "right")
+
+
+def test_a_quick_look_moves_what_stands_still_and_nothing_else() -> None:
+    """Nothing was sent again yet; a quick look may be wrong."""
+    fabric = Fabric("left", "right")
+    routes = [QueuePairRoute(job, "mlx5_0", HERE, THERE) for job in ("a", "b")]
+    fabric.prepare(routes)
+    fabric.alive = {"right"}
+    fabric.look({routes[0]: 9.2, routes[1]: 0.0})
+    assert not fabric.failover.ahead  # it may only poll late
+    asyncio.run(fabric.glance())
+    fabric.failover.follow(None, "", None, routes)
+    assert fabric.failover.ahead == {routes[0]: "right"}
+    assert not fabric.ways.known[HERE, THERE].gone
+    fabric.look({routes[0]: 10.0, routes[1]: 10.0})  # it went on since the look
+    assert fabric.failover.ahead == {routes[0]: "right"}  # till the next plan
+
+
+def test_a_quick_look_that_all_paths_answer_moves_nothing() -> None:
+    fabric = Fabric("left", "right")
+    (route,) = routes = [QueuePairRoute("a", "mlx5_0", HERE, THERE)]
+    fabric.prepare(routes)
+    fabric.look({route: 9.2})
+    asyncio.run(fabric.glance())
+    fabric.failover.follow(None, "", None, routes)
+    assert not fabric.failover.ahead
 
 
 @pytest.mark.parametrize("alive", [True, False])

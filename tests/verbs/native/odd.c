@@ -3,7 +3,7 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
- *         |lengths|errors|bursts|vector
+ *         |reused|lengths|errors|bursts|vector
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.  Flow label and class are those of ODD_LABEL and ODD_CLASS, and the
@@ -34,6 +34,7 @@
 extern int fake_status;
 extern unsigned fake_full, fake_completed, fake_slow;
 extern unsigned long fake_moves;
+extern void (*fake_destroyed)(void);
 struct ibv_context *fake_context(void);
 struct ibv_qp *fake_qp(struct ibv_context *context, uint32_t number);
 
@@ -194,6 +195,11 @@ static int iterate(void)
 	}
 }
 
+static void connect_another(void)
+{
+	qp = connected(NUMBER);
+}
+
 static unsigned *port_of_mlx5(void)
 {
 	return dlsym(mlx5, "fake_sport");
@@ -252,6 +258,12 @@ static int do_it(const char *what, int number)
 		fflush(stdout);
 		getchar();
 		return in_state(IBV_QPS_RTS) && !post();
+	}
+	if (!strcmp(what, "reused")) { /* memory and number of one that is being destroyed */
+		uintptr_t before = (uintptr_t)qp;
+
+		fake_destroyed = connect_another;
+		return !ibv_destroy_qp(qp) && (uintptr_t)qp == before && !post();
 	}
 	if (!strcmp(what, "mlx5")) { /* another port by the provider's own call, in RTS */
 		for (int tries = 0; tries < 3000 && *port_of_mlx5() != 50001; tries++)

@@ -1,7 +1,4 @@
-"""Two agents and one plan for jobs over RDMA and TCP: moved, killed, undone.
-
-Not in CI: it takes four minutes of a processor, more than any other machine of the tests.
-"""
+"""Two agents and one plan for jobs over RDMA and TCP: moved, killed, undone."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ import json
 import sys
 from typing import Any
 
-import pytest
-
 from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM
 from tests.vm.test_oldest_kernel import finished
+from tests.vm.test_shim import pytestmark
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(3600)]
+__all__ = ["pytestmark"]
 
 
 def test_two_agents_move_jobs_by_one_plan() -> None:
