@@ -16,10 +16,13 @@ from hostcc.sim.cluster_risk import RiskRecord
 from hostcc.sim.cluster_schedulers import Scheduler
 from hostcc.sim.cluster_view import ViewBuilder, job_of
 from hostcc.sim.fabrics import Topology
+from hostcc.sim.flowsim.run import LEVELS
 from hostcc.sim.periodic import Grid, Orders
 
 MOST_UNCOMPRESSED = 4094
-"""Lowest level of the engine, and one for jobs that are profiled."""
+"""Lowest level of a plan: above it is one for jobs that are profiled, below it `UNPLANNED`."""
+UNPLANNED = LEVELS - 1
+"""Level of jobs that no plan knows: packets without a mark come after those of every level."""
 GRID_SLACK = 0.05
 """Share of an iteration by which it may be off before Cassini's agents adjust it."""
 INTERLEAVED = "interleaved"
@@ -126,12 +129,16 @@ class ClusterController:
             self._profiled.pop(job, None)
 
     def _welcome(self, now: float, new: Sequence[int]) -> Orders:
-        """Give new jobs, which no plan knows yet, paths by hash and their first level."""
+        """Give new jobs, which no plan knows yet, paths by hash and their first level.
+
+        That is below all levels of a plan, and not its last one. On which level methods leave jobs
+        that meet nobody is a matter of ties: Algorithm 1 ends on the last, the exact cut on the
+        first. Beside a job on the last level a new one would get a share, beside others none.
+        """
         levels, routes = {}, {}
         profiling = self.conditions.profiling_s
         for job in new:
-            # Unmarked traffic is best effort; that of a job that is profiled goes first.
-            levels[job] = 0 if profiling else self.levels - 1
+            levels[job] = 0 if profiling else UNPLANNED
             if profiling:
                 self._profiled[job] = now + profiling
             for flow in range(len(self.jobs[job].flows)):

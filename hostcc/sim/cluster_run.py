@@ -31,7 +31,7 @@ from hostcc.sim.workload_table import Workloads
 
 DAY_MINUTES = 24 * 60
 MOST_LEVELS = 4094
-"""The engine has two more: for jobs that are profiled, and below all."""
+"""The engine has two more: for jobs that are profiled, and for those that no plan knows."""
 SAMPLES = 240
 """Points of the course of the utilisation."""
 MOSTLY = 0.5

@@ -37,7 +37,8 @@ class ViewBuilder:
     def __post_init__(self) -> None:
         """Name the links once: views with the same tuple are read quickly."""
         rates = self.topology.link_rates
-        self._links = tuple((f"l{link}", rate) for link, rate in enumerate(rates))
+        self._names = [f"l{link}" for link in range(len(rates))]
+        self._links = tuple(zip(self._names, rates, strict=True))
 
     def view(
         self, sending: Sequence[int], kept: Mapping[tuple[int, int], int] | None
@@ -110,7 +111,7 @@ class ViewBuilder:
                 _end(ends[0]),
                 _end(ends[1]),
                 tuple(
-                    Path(_path_name(at), tuple(f"l{link}" for link in found[at]))
+                    Path(_path_name(at), tuple(map(self._names.__getitem__, found[at])))
                     for at in self._up(found)
                 ),
             )

@@ -17,9 +17,9 @@ from hostcc.sim.cluster_conditions import (
     parse_failures,
 )
 from hostcc.sim.cluster_jobs import Setting
-from hostcc.sim.released import Trace
+from hostcc.sim.released import Trace, TracedJob
 from hostcc.sim.workload_table import read
-from tests.sim.test_cluster_run import CROSSING, MINUTES, topology
+from tests.sim.test_cluster_run import CROSSING, MINUTES, topology, traced
 
 pytestmark = pytest.mark.unit
 
@@ -60,6 +60,22 @@ def test_a_plan_is_in_force_after_its_lag() -> None:
     ]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[2]
+
+
+@pytest.mark.parametrize("scheduler", ["crux-full", "crux-ps-pa", "hostcc"])
+def test_a_job_that_no_plan_knows_waits_below_the_last_level(scheduler: str) -> None:
+    first, later = traced(1, "gpt", (0, 2), 0, 10), traced(2, "BERT", (1, 3), 5, 10)
+    # The first is planned at 200 s, on the only level; the other has no plan before the end.
+    how = cluster_run.How(1, Conditions(lag_s=200.0))
+
+    def computed(*jobs: TracedJob) -> list[float]:
+        trace = Trace(jobs, CROSSING.hosts, {}, {})
+        cluster = cluster_run.cluster(trace, one_path(), read(), 0, 7)
+        return [job["computed_s"] for job in cluster_run.run(cluster, scheduler, how).jobs]
+
+    beside = computed(first, later)
+    assert beside[0] == pytest.approx(computed(first)[0])
+    assert beside[1] < 0.9 * computed(later)[0]
 
 
 def test_jobs_that_are_profiled_are_in_no_plan() -> None:

@@ -18,10 +18,10 @@ static double next_of_exchange(const struct sim *s, const struct job *job)
 	double next = INFINITY;
 
 	for (int32_t k = 0; k < job->live_count; k++)
-		next = fmin(next, sim_end(&s->flows[job->live[k]]));
+		next = sim_least(next, s->flows[job->live[k]].end);
 	for (int32_t r = phase->first_ring; r < phase->last_ring; r++)
 		if (s->rings[r].active && !s->rings[r].live)
-			next = fmin(next, s->rings[r].tail);
+			next = sim_least(next, s->rings[r].tail);
 	return next;
 }
 
@@ -51,7 +51,7 @@ static double next_own(const struct sim *s, const struct job *job)
 
 double sim_next(const struct sim *s, const struct job *job)
 {
-	return job->state == ABSENT ? next_own(s, job) : fmin(next_own(s, job), job->stop);
+	return job->state == ABSENT ? next_own(s, job) : sim_least(next_own(s, job), job->stop);
 }
 
 void sim_link(struct sim *s, const struct flow *flow, int32_t which)
@@ -75,8 +75,8 @@ void sim_join(struct sim *s, struct flow *flow)
 	struct job *job = &s->jobs[flow->job];
 
 	flow->state = LIVE;
-	flow->rate = 0;
 	flow->at = s->now;
+	sim_hold(flow);
 	flow->place = job->live_count;
 	job->live[job->live_count++] = (int32_t)(flow - s->flows);
 	s->rings[flow->ring].live++;
@@ -195,7 +195,7 @@ static int end_flows(struct sim *s, struct job *job)
 		struct flow *flow = &s->flows[job->live[k]];
 		struct ring *ring = &s->rings[flow->ring];
 
-		if (sim_end(flow) > s->due)
+		if (flow->end > s->due)
 			continue;
 		s->events++;
 		if (s->checked && !sim_is_whole(s, flow))
@@ -205,6 +205,7 @@ static int end_flows(struct sim *s, struct job *job)
 			flow->left = flow->floor;
 			sim_next_step(s, flow);
 			sim_reweigh(s, flow);
+			flow->end = sim_end(flow);
 			for (int32_t i = flow->first_slot; i < flow->first_slot + flow->hops; i++)
 				if (s->slots[i].on)
 					sim_seed(s, job->level, s->slots[i].link, 0);

@@ -85,6 +85,7 @@ struct ring {
 struct flow {
 	double bytes, own_weight, own_rate, cap, delay;
 	double left, floor, at, rate, weight; /* as of time `at`; floor: bytes left at the next step */
+	double end; /* of a live one: when it ends, or takes another weight, at its rate */
 	double fresh; /* rate found by the present refill */
 	double credit; /* bytes of the present exchange that are counted already */
 	int32_t job, ring, place, step;
@@ -144,6 +145,7 @@ struct sim {
 	uint64_t stamp, component;
 	int32_t *part, *part_links, *dirtied;
 	int32_t part_count, part_link_count, dirtied_count;
+	int32_t unfrozen; /* flows of the part that have no rate yet */
 	struct entry *entries;
 	int32_t *record_job;
 	double *record_time;
@@ -177,6 +179,12 @@ void sim_apply_late_routes(struct sim *s, int32_t job);
 /* check.c */
 int sim_is_fair(struct sim *s);
 int sim_is_whole(const struct sim *s, const struct flow *flow);
+
+/* fmin() without its cases for NaN, which nothing here is. */
+static inline double sim_least(double a, double b)
+{
+	return a < b ? a : b;
+}
 
 static inline int sim_sends(const struct flow *flow)
 {
@@ -213,6 +221,13 @@ static inline double sim_end(const struct flow *flow)
 
 	/* A rate of 0 has no end; what ends now may already have nothing left. */
 	return flow->rate > 0 ? flow->at + (rest > 0 ? rest : 0) / flow->rate : INFINITY;
+}
+
+/* Until a refill. */
+static inline void sim_hold(struct flow *flow)
+{
+	flow->rate = 0;
+	flow->end = INFINITY;
 }
 
 static inline void sim_touch(struct sim *s, int32_t job)

@@ -135,7 +135,8 @@ static int gather(struct sim *s, int32_t first, int32_t level)
 
 static int before(struct entry a, struct entry b)
 {
-	return a.key < b.key || (a.key == b.key && a.id < b.id);
+	/* Without branches, which could not be foreseen. */
+	return (a.key < b.key) | ((a.key == b.key) & (a.id < b.id));
 }
 
 static void sift_down(struct entry *heap, int32_t count, int32_t place)
@@ -147,8 +148,8 @@ static void sift_down(struct entry *heap, int32_t count, int32_t place)
 
 		if (child >= count)
 			break;
-		if (child + 1 < count && before(heap[child + 1], heap[child]))
-			child++;
+		if (child + 1 < count)
+			child += before(heap[child + 1], heap[child]);
 		if (!before(heap[child], moved))
 			break;
 		heap[place] = heap[child];
@@ -161,6 +162,7 @@ static void freeze(struct sim *s, struct flow *flow, double rate)
 {
 	flow->fresh = rate;
 	flow->frozen = s->component;
+	s->unfrozen--;
 	for (int32_t i = flow->first_slot; i < flow->first_slot + flow->hops; i++) {
 		struct link *link = &s->links[s->slots[i].link];
 
@@ -191,54 +193,114 @@ static void freeze_link(struct sim *s, struct link *link, int32_t level, double 
 		struct flow *flow = &s->flows[s->slots[i].flow];
 
 		if (s->jobs[flow->job].level == level && flow->frozen != s->component)
-			freeze(s, flow, fmin(share * flow->weight, flow->cap));
+			freeze(s, flow, sim_least(share * flow->weight, flow->cap));
 	}
 }
 
-/* Progressive filling: the smallest share of any link, or cap, is final. */
-static void fill(struct sim *s, int32_t level)
+static struct entry pop(struct entry *heap, int32_t *count)
 {
-	struct entry *heap = s->entries;
-	int32_t count = 0;
+	struct entry least = heap[0];
 
-	for (int32_t k = 0; k < s->part_link_count; k++) {
-		const struct link *link = &s->links[s->part_links[k]];
+	heap[0] = heap[--*count];
+	if (*count)
+		sift_down(heap, *count, 0);
+	return least;
+}
 
-		heap[count++] = (struct entry){link->free / link->weight, s->part_links[k]};
-	}
-	for (int32_t k = 0; k < s->part_count; k++) {
-		const struct flow *flow = &s->flows[s->part[k]];
-
-		heap[count++] = (struct entry){flow->cap / flow->weight, ~s->part[k]};
-	}
+static void make_heap(struct entry *heap, int32_t count)
+{
 	for (int32_t k = count / 2 - 1; k >= 0; k--)
 		sift_down(heap, count, k);
-	while (count) {
-		struct entry least = heap[0];
+}
 
-		if (least.id < 0) {
-			struct flow *flow = &s->flows[~least.id];
+static struct entry cap_of(const struct sim *s, int32_t flow)
+{
+	return (struct entry){s->flows[flow].cap / s->flows[flow].weight, ~flow};
+}
 
-			if (flow->frozen != s->component)
-				freeze(s, flow, flow->cap);
-		} else {
-			struct link *link = &s->links[least.id];
+/* The caps of flows that have no rate yet, as a heap; returns how many. */
+static int32_t order_caps(const struct sim *s, struct entry *heap)
+{
+	int32_t count = 0;
 
-			if (link->waiting && link->stale) {
-				/* Shares only grow, so an old one is a lower bound. */
-				sum_weights(s, link, level);
-				heap[0].key = link->free / link->weight;
-				if (heap[0].key > least.key * SAME_SHARE) {
-					sift_down(heap, count, 0);
-					continue;
-				}
-			}
-			if (link->waiting)
-				freeze_link(s, link, level, link->free / link->weight);
-		}
-		heap[0] = heap[--count];
-		sift_down(heap, count, 0);
+	for (int32_t k = 0; k < s->part_count; k++)
+		if (s->flows[s->part[k]].frozen != s->component)
+			heap[count++] = cap_of(s, s->part[k]);
+	make_heap(heap, count);
+	return count;
+}
+
+/*
+ * Progressive filling: the smallest share of any link, or cap, is final.  Links bind most flows
+ * before their caps do, so caps are put in order only once the smallest is next.
+ */
+static void fill(struct sim *s, int32_t level)
+{
+	struct entry *links = s->entries, *caps = links + s->part_link_count;
+	struct entry least_cap = cap_of(s, s->part[0]);
+	int32_t link_count = s->part_link_count, cap_count = -1;
+
+	s->unfrozen = s->part_count;
+	for (int32_t k = 0; k < link_count; k++) {
+		const struct link *link = &s->links[s->part_links[k]];
+
+		links[k] = (struct entry){link->free / link->weight, s->part_links[k]};
 	}
+	make_heap(links, link_count);
+	for (int32_t k = 1; k < s->part_count; k++) {
+		struct entry cap = cap_of(s, s->part[k]);
+
+		if (before(cap, least_cap))
+			least_cap = cap;
+	}
+	while (s->unfrozen) {
+		struct link *link;
+
+		if (!link_count || before(least_cap, links[0])) {
+			if (cap_count < 0) {
+				cap_count = order_caps(s, caps);
+			} else {
+				struct flow *flow = &s->flows[~pop(caps, &cap_count).id];
+
+				if (flow->frozen != s->component)
+					freeze(s, flow, flow->cap);
+			}
+			least_cap = cap_count ? caps[0] : (struct entry){INFINITY, INT32_MAX};
+			continue;
+		}
+		link = &s->links[links[0].id];
+		if (link->waiting && link->stale) {
+			/* Shares only grow, so an old one is a lower bound. */
+			double old = links[0].key;
+
+			sum_weights(s, link, level);
+			links[0].key = link->free / link->weight;
+			if (links[0].key > old * SAME_SHARE) {
+				sift_down(links, link_count, 0);
+				continue;
+			}
+		}
+		if (link->waiting)
+			freeze_link(s, link, level, link->free / link->weight);
+		pop(links, &link_count);
+	}
+}
+
+/* What fill() gives to the only flow of a part. */
+static double alone(const struct sim *s, const struct flow *flow)
+{
+	double share = flow->cap / flow->weight;
+	int bound = 0;
+
+	for (int32_t k = 0; k < s->part_link_count; k++) {
+		double own = s->links[s->part_links[k]].free / flow->weight;
+
+		if (own < share) {
+			share = own;
+			bound = 1;
+		}
+	}
+	return bound ? sim_least(share * flow->weight, flow->cap) : flow->cap;
 }
 
 static void apply(struct sim *s, int32_t level)
@@ -254,6 +316,7 @@ static void apply(struct sim *s, int32_t level)
 				s->links[s->slots[i].link].delta += delta;
 		sim_settle(s, flow);
 		flow->rate = flow->fresh;
+		flow->end = sim_end(flow);
 		sim_touch(s, flow->job);
 	}
 	for (int32_t k = 0; k < s->part_link_count; k++) {
@@ -285,6 +348,8 @@ static void refill_level(struct sim *s, int32_t level)
 		if (gather(s, k, level))
 			for (int32_t i = 0; i < s->part_count; i++)
 				s->flows[s->part[i]].fresh = s->flows[s->part[i]].cap;
+		else if (s->part_count == 1)
+			s->flows[k].fresh = alone(s, &s->flows[k]);
 		else
 			fill(s, level);
 		apply(s, level);

@@ -182,7 +182,7 @@ void hcc_sim_levels(struct sim *s, int64_t count, const int64_t *jobs, const int
 				if (!pass)
 					sim_settle(s, flow);
 				else
-					flow->rate = 0;
+					sim_hold(flow);
 			}
 			job->level = (int32_t)levels[k];
 		}
