@@ -53,7 +53,10 @@ class ProcessStatus(Struct, frozen=True):
     """None: it is away, and will be started again."""
     restarts: Annotated[
         int,
-        Counter("hostcc_gossip_process_restarts", "How often that process was started again"),
+        Counter(
+            "hostcc_gossip_process_restarts",
+            "How often the process with the connections was started again",
+        ),
     ]
     """How often it was started again."""
     reason: str | None
@@ -73,6 +76,8 @@ class GossipStatus(Struct, frozen=True, kw_only=True):
     """Fingerprint of the key in use; empty: none."""
     members: dict[str, int]
     """How many others are `alive`, `suspect`, `dead`."""
+    seeds: dict[str, int] = {}
+    """How many seeds of the configuration, this host left out, are `reached` and `missing`."""
     held: str
     """Digest of the view that this host holds; empty: none."""
     active: str

@@ -126,7 +126,10 @@ class ProfilingTurn(Struct, frozen=True, kw_only=True):
     """How long it lasted."""
     lost_s: Annotated[
         Seconds | None,
-        Gauge("hostcc_profiling_turn_lost_seconds", "Time that others lose by it, as predicted"),
+        Gauge(
+            "hostcc_profiling_turn_lost_seconds",
+            "Time that others lose by the last profiling turn, as predicted",
+        ),
     ] = None
     """Time alone that the other jobs lose by it, summed over them, as the plan in force predicts;
     None: the plan does not know the job's paths."""

@@ -38,7 +38,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         Seconds | None,
         Gauge(
             "hostcc_agent_loop_longest_busy_seconds",
-            "The same without the time that it waited for a processor, seconds",
+            "Longest turn of the loop while it had a processor, seconds",
         ),
     ] = None
     """The same without the time that it waited for a processor; None: not timed."""

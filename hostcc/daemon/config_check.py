@@ -12,8 +12,9 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
@@ -23,11 +24,14 @@ from hostcc.coord.net.address import Address
 from hostcc.daemon import preflight
 from hostcc.daemon.api.credentials import group_id
 from hostcc.daemon.api.metrics_access import MetricsAccess
-from hostcc.daemon.lockfile import holder
+from hostcc.daemon.lockfile import holder, locker
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.measure.rdma_counters import read_ports
 from hostcc.system import ownership
 from hostcc.system.cgroups import resolve_root
+
+if TYPE_CHECKING:
+    from hostcc.coord.net.service import ServiceSettings
 
 
 class ConfigProblem(NamedTuple):
@@ -46,14 +50,16 @@ class ConfigProblem(NamedTuple):
 
 def misfits(config: Config) -> Iterator[ConfigProblem]:
     """All that is known without starting, in the order of the sections."""
-    running = holder(Path(config.agent.run_dir) / "agent.lock") != 0
-    yield from _host(config.agent)
+    lock = Path(config.agent.run_dir) / "agent.lock"
+    agent = holder(lock)
+    running = agent != 0
+    yield from _host(config.agent, {agent, locker(lock)})
     yield from _agent(config, running)
     yield from _marks(config, running)
     if config.gossip.enabled:
         yield from _gossip(config, running)
     if config.paths.enabled:
-        yield from _paths(config)
+        yield from _paths(config, running)
     if config.egress.queues != "off":
         yield from _egress(config)
     yield from _rdma(config)
@@ -61,7 +67,8 @@ def misfits(config: Config) -> Iterator[ConfigProblem]:
         yield from _pcie(config.pcie)
 
 
-def _host(agent: AgentConfig) -> Iterator[ConfigProblem]:
+def _host(agent: AgentConfig, own: set[int]) -> Iterator[ConfigProblem]:
+    """`own`: the process of this run directory's agent, as it and as this process numbers it."""
     if agent.observe_only:
         return
     for text in preflight.missing(agent.cgroup_root):
@@ -74,6 +81,9 @@ def _host(agent: AgentConfig) -> Iterator[ConfigProblem]:
         return
     if why := _unwritable(root):
         yield ConfigProblem("agent.cgroup_root", "one that can be written to", why, stops=True)
+    elif (other := locker(root)) and other not in own:
+        words = "one that no other agent manages"
+        yield ConfigProblem("agent.cgroup_root", words, f"{root}, managed by process {other}")
 
 
 def _agent(config: Config, running: bool) -> Iterator[ConfigProblem]:
@@ -128,7 +138,7 @@ def _gossip(config: Config, running: bool) -> Iterator[ConfigProblem]:
         yield ConfigProblem(key, "a name and keys of a member", error)
         return
     if keys is not None:
-        yield from _keys(keys, member.name, [name for name, _ in member.seeds])
+        yield from _keys(keys, member, running)
         if member.dns_seeds and not (keys / "authorities").is_dir():
             words = "an authority (hostcc keys add) for members that are found by DNS"
             yield ConfigProblem("gossip.seeds", words, f"dns:{member.dns_seeds[0]}")
@@ -142,7 +152,7 @@ def _gossip(config: Config, running: bool) -> Iterator[ConfigProblem]:
     yield from _listen("gossip.listen", member.listen.host, member.listen.port, running)
 
 
-def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[ConfigProblem]:
+def _keys(directory: Path, member: ServiceSettings, running: bool) -> Iterator[ConfigProblem]:
     from hostcc.coord.keys import files
     from hostcc.coord.keys.allow_list import AllowDirectory
     from hostcc.coord.keys.certificate_book import CertificateBook
@@ -160,20 +170,23 @@ def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[ConfigProble
     except HostccError as error:
         yield ConfigProblem("gossip.keys", "keys as `hostcc keys` makes them", error)
         return
-    if host.name != name:
-        yield ConfigProblem("gossip.name", f"{host.name}, as in {directory}", name)
+    if host.name != member.name:
+        yield ConfigProblem("gossip.name", f"{host.name}, as in {directory}", member.name)
     for file, why in sorted(allowed.skipped.items()):
         yield ConfigProblem("gossip.keys", f"a member's public keys in allowed/{file}", why)
     for file, why in trusted.trust.skipped:
         yield ConfigProblem("gossip.keys", f"an authority's file in authorities/{file}", why)
-    for seed in seeds:
+    if book.authorities:
+        at = member.listen
+        yield from _listen("gossip.listen", at.host, at.port, running, socket.SOCK_DGRAM)
+    for seed, _ in member.seeds:
         if seed not in allowed.members and not book.authorities:
             yield ConfigProblem(
                 "gossip.seeds", "members on the allow-list (hostcc keys allow)", seed
             )
 
 
-def _paths(config: Config) -> Iterator[ConfigProblem]:
+def _paths(config: Config, running: bool) -> Iterator[ConfigProblem]:
     from hostcc.daemon.steering.nics import nics
     from hostcc.paths.hash_file import read as read_hashes
     from hostcc.paths.sources import StaticSource
@@ -193,16 +206,30 @@ def _paths(config: Config) -> Iterator[ConfigProblem]:
     if paths.source in readers:
         words = f'a file for source = "{paths.source}"'
         trials.append(("paths.file", words, readers[paths.source]))
+    if paths.steer and not config.agent.observe_only:
+        words = "false where net.ipv4.ip_local_reserved_ports cannot be written"
+        reserve = partial(_reserve, paths.first_port, paths.last_port)
+        trials.append(("paths.steer", words, reserve))
     if paths.source == "telemetry" and paths.socket:
         where = Path(paths.socket).parent
         words = "a socket in a directory that only root writes to"
         trials.append(("paths.socket", words, lambda: ownership.check_directory(where)))
         yield from _group("paths.socket_group", paths.socket_group)
+        yield from _socket("paths.socket", Path(paths.socket), socket.SOCK_DGRAM, config, running)
     for key, expected, trial in trials:
         try:
             trial()
         except HostccError as error:
             yield ConfigProblem(key, expected, error)
+
+
+def _reserve(first: int, last: int) -> None:
+    """Raises InputError where the ports are not reserved, and cannot be."""
+    from hostcc.paths import reserve
+
+    now, wanted = reserve.planned(first, last)
+    if now != wanted and not os.access(reserve.SYSCTL, os.W_OK):
+        raise InputError(f"true without ports {first}-{last} in it")
 
 
 def _egress(config: Config) -> Iterator[ConfigProblem]:
@@ -247,20 +274,25 @@ def _group(key: str, name: str) -> Iterator[ConfigProblem]:
         yield ConfigProblem(key, "a group of this host", name)
 
 
-def _listen(key: str, host: str, port: int, running: bool) -> Iterator[ConfigProblem]:
+def _listen(
+    key: str, host: str, port: int, running: bool, kind: int = socket.SOCK_STREAM
+) -> Iterator[ConfigProblem]:
     """Whether an address could be listened on; it may become this host's later."""
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        family, _, proto, _, address = socket.getaddrinfo(
+            host, port, type=kind, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, kind, proto) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if kind == socket.SOCK_STREAM:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)
-            trial.listen(1)  # what another one listens on can be bound, but not this
+            if kind == socket.SOCK_STREAM:
+                trial.listen(1)  # what another one listens on can be bound, but not this
     except OSError as error:
         if error.errno != errno.EADDRINUSE or not running:
             words = "an address of this host that nobody listens on"
-            yield ConfigProblem(key, words, f"{host}:{port}: {error.strerror}")
+            over = " (UDP)" if kind == socket.SOCK_DGRAM else ""
+            yield ConfigProblem(key, words, f"{host}:{port}{over}: {error.strerror}")
 
 
 def _socket(

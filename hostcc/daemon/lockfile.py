@@ -69,7 +69,7 @@ class AgentLock:
             return
         fd = os.open(cgroup_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if not _lock(fd):
-            other = _flock_holder(os.fstat(fd).st_ino)
+            other = _flock_holder(os.fstat(fd))
             os.close(fd)
             raise HostccError(
                 f"another agent (pid {other or 'unknown'}) manages cgroup_root {cgroup_root}; "
@@ -100,6 +100,14 @@ def holder(path: Path) -> int:
         os.close(fd)
 
 
+def locker(path: Path) -> int:
+    """The process with a lock on a file or cgroup root; 0 when none has one, or it is not seen."""
+    try:
+        return _flock_holder(path.stat())
+    except OSError:
+        return 0
+
+
 def _lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,14 +116,15 @@ def _lock(fd: int) -> bool:
     return True
 
 
-def _flock_holder(inode: int) -> int:
-    """The process with a flock on that inode, by /proc/locks; 0 when it is not shown."""
+def _flock_holder(of: os.stat_result) -> int:
+    """The process with a flock on that file, by /proc/locks; 0 when it is not shown."""
+    file = f"{os.major(of.st_dev):02x}:{os.minor(of.st_dev):02x}:{of.st_ino}"
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return 0
     for line in lines:
         fields = line.split()
-        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == file:
             return int(fields[4])
     return 0

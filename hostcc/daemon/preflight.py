@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from hostcc.bpf.loader import libbpf
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.features import KERNEL_BTF
 from hostcc.errors import HostccError
 from hostcc.system.cgroups import resolve_root
@@ -24,6 +26,10 @@ def missing(cgroup_root: str) -> list[str]:
         problems.append(f"root ({', '.join(lacks)} missing): start it as root")
     if not KERNEL_BTF.exists():
         problems.append(f"BTF ({KERNEL_BTF} missing): a kernel with CONFIG_DEBUG_INFO_BTF=y")
+    try:
+        libbpf.lib()
+    except BpfError as error:
+        problems.append(f"libbpf ({error})")
     try:
         resolve_root(cgroup_root)
     except HostccError as error:

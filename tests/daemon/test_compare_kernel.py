@@ -24,6 +24,6 @@ def test_sockets_follow_a_loan_and_go_back(host: RealHost) -> None:
     assert (lent["mode"], lent["hosts_told"]) == ("off", 0)
     assert not managed(talker)
     # Nobody asks again, as after a kill -9.
-    until(lambda: managed(talker), host.log, patience_s=60.0)
+    until(lambda: managed(talker), host.log)
     assert host.json("status")["agent"]["mode"] == "mltcp"
     assert host.stop(agent) == 0, host.log()

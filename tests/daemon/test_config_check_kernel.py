@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,19 @@ import pytest
 
 from hostcc.coord.keys import files, identity
 from hostcc.errors import Exit
+from tests.coord.certified import Issuer, install, new_host
 from tests.real import HOSTCC, RealHost, until
 
 pytestmark = pytest.mark.kernel
 
+OTHER = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    sock.bind(("127.0.0.1", 7471))
+    print("bound", flush=True)
+    sys.stdin.read()
+"""
+"""Another program with the UDP port of the gossip."""
 AWAY = "198.18.77.77"
 """An address of the benchmarking range that no host here has."""
 
@@ -37,6 +47,11 @@ def writable(folder: Path) -> None:
 
 def garbled(folder: Path) -> None:
     (keyed(folder) / "host.key").write_text("name = 'node1'\n")
+
+
+def certified(folder: Path) -> None:
+    host, issuer = new_host("node1"), Issuer()
+    install(folder / "keys", host, issuer, issuer.sign(host))
 
 
 def blocked(folder: Path) -> None:
@@ -114,6 +129,13 @@ WRONG = {
         'socket = "FOLDER/t.sock"\nsocket_group = "hcc-nobody"\n',
         part="telemetry",
     ),
+    "telemetry-taken": Wrong(
+        "paths.socket",
+        f'{GOSSIP}insecure = true\n[paths]\nenabled = true\nsource = "telemetry"\n'
+        'socket = "FOLDER/taken"\n',
+        prepare=blocked,
+        part="telemetry",
+    ),
     "paths-device": Wrong(
         "paths.devices",
         f"{GOSSIP}insecure = true\n"
@@ -164,7 +186,7 @@ def test_what_a_start_refuses_is_told_before(host: RealHost, wrong: Wrong) -> No
             assert f"{path}: {wrong.key}: expected " in refused.stderr
         return
     host.start(text, **own)
-    until(lambda: bool(reason(host, wrong.part)), f"why {wrong.part} does not run", 30)
+    until(lambda: bool(reason(host, wrong.part)), f"why {wrong.part} does not run")
 
 
 def reason(host: RealHost, part: str) -> str:
@@ -183,7 +205,7 @@ def test_what_fits_is_said_to_also_beside_the_agent_that_has_it_all(host: RealHo
         assert (told.returncode, told.stdout) == (Exit.OK, f"{path}: fits this host\n")
         if not host.agents:
             host.start(text, metrics_listen="127.0.0.1:9464")
-            until(lambda: host.json("status")["gossip"] is not None, "gossip", 30)
+            until(lambda: host.json("status")["gossip"] is not None, "gossip")
 
 
 def test_what_others_listen_on_is_taken(host: RealHost) -> None:
@@ -192,6 +214,52 @@ def test_what_others_listen_on_is_taken(host: RealHost) -> None:
     told = agent(host, path, "--check")
     assert told.returncode == Exit.CONFIGURATION
     assert "agent.metrics_listen: expected an address of this host that nobody" in told.stdout
+
+
+def test_certificates_need_the_udp_port_as_well(host: RealHost) -> None:
+    certified(host.folder)
+    taken = subprocess.Popen(
+        [*host.enter, sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert taken.stdout is not None
+        assert taken.stdout.readline() == b"bound\n"
+        text = f'{GOSSIP}keys = "{host.folder}/keys"\nlisten = "127.0.0.1:7471"\n'
+        told = agent(host, host.configure(text), "--check")
+        assert told.returncode == Exit.CONFIGURATION
+        assert "gossip.listen: expected an address of this host that nobody" in told.stdout
+        assert "127.0.0.1:7471 (UDP): Address already in use" in told.stdout
+        host.start(text)
+        until(lambda: "UDP" in reason(host, "gossip"), "why gossip does not run")
+    finally:
+        taken.communicate()
+
+
+def test_the_cgroup_root_of_another_agent(host: RealHost) -> None:
+    other = host.start()
+    path = host.configure(run_dir=str(host.folder / "another"))
+    told = agent(host, path, "--check")
+    assert told.returncode == Exit.CONFIGURATION
+    words = f"agent.cgroup_root: expected one that no other agent manages, got {host.root}"
+    assert f"{path}: {words}, managed by process {other.pid}" in told.stdout
+    refused = agent(host, path)
+    assert refused.returncode == Exit.FAILED
+    assert f"another agent (pid {other.pid}) manages cgroup_root" in refused.stderr
+
+
+def test_ports_that_cannot_be_reserved(host: RealHost) -> None:
+    """As in a container, whose /proc/sys is read-only."""
+    text = f"{GOSSIP}insecure = true\n[paths]\nenabled = true\n"
+    enter, read_only = host.enter, "mount --bind /proc/sys /proc/sys; mount -o remount,bind,ro"
+    script = f'{read_only} /proc/sys && exec "$@"'
+    host.enter = (*enter, "unshare", "--mount", "sh", "-c", script, "sh")
+    path = host.configure(text)
+    told = agent(host, path, "--check")
+    assert told.returncode == Exit.CONFIGURATION
+    words = "paths.steer: expected false where net.ipv4.ip_local_reserved_ports cannot be written"
+    assert f"{path}: {words}, got true without ports 61000-65535 in it" in told.stdout
+    host.inside("sysctl", "-qw", "net.ipv4.ip_local_reserved_ports=61000-65535")
+    assert agent(host, path, "--check").returncode == Exit.OK
 
 
 def test_a_wrong_key_is_one_line_of_both(host: RealHost) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hostcc.system.cgroups import cgroup_of
-from tests.real import HOSTCC, RealHost, until
+from tests.real import HOSTCC, PATIENCE_S, RealHost, until
 
 pytestmark = pytest.mark.kernel
 
@@ -73,6 +73,7 @@ for line in sys.stdin:
     elif word == "exit":
         for child in children:
             child.kill()
+            child.wait()
         sys.exit(0)
 """
 
@@ -120,7 +121,7 @@ class Job:
         if self.process.poll() is None:
             self.process.stdin.write("exit\n")
             self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(PATIENCE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

@@ -102,6 +102,16 @@ def test_it_is_as_tight_as_was_promised() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_it_is_bounded_and_starts_before_what_starts_jobs() -> None:
+    service = unit_sandbox.settings()
+    for key in ("MemoryMax", "CPUQuota", "TasksMax"):
+        (bound,) = service[key]
+        assert re.fullmatch(r"\d+[GM%]?", bound), key
+    before = re.search(r"^Before=(.*)$", unit_sandbox.UNIT.read_text(), re.MULTILINE)
+    assert before is not None
+    assert set(before[1].split()) == {"slurmd.service", "kubelet.service"}
+
+
 def test_the_sandbox_is_one(host: RealHost) -> None:
     """What the unit forbids is refused; otherwise the tests below show nothing."""
     with in_unit(host) as words:
@@ -189,6 +199,7 @@ def lost(host: RealHost, words: tuple[str, ...]) -> Iterator[str]:
             yield "the agent"
             return
         yield "socket_group"
+    until(lambda: tried(host, "gossip"), host.log)
     findings = {one["name"]: one for one in host.json("doctor")["findings"]}
     if "Permission denied" in findings["part gossip"]["detail"]:
         yield "below 1024"
@@ -200,6 +211,13 @@ def lost(host: RealHost, words: tuple[str, ...]) -> Iterator[str]:
             yield "cgroups of other users"
     finally:
         ranks.close()
+
+
+def tried(host: RealHost, part: str) -> bool:
+    """Whether a part that fills a block of the status has done its first work, or failed at it."""
+    status = host.json("status")
+    states = {row["name"]: row["state"] for row in status["parts"]}
+    return status[part] is not None or states[part] == "failed"
 
 
 def raised(words: tuple[str, ...]) -> int:
@@ -298,7 +316,9 @@ class Ranks:
         port = 29500 + self._groups
         environment = ["env", "RANK=0", "MASTER_ADDR=198.18.9.7", f"MASTER_PORT={port}"]
         other = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-        self._start(home, [*(other if uid else self._like_agent), *environment, "sleep", "600"])
+        command = [*(other if uid else self._like_agent), *environment, "sleep", "600"]
+        comm = Path(f"/proc/{self._start(home, command).pid}/comm")
+        until(lambda: comm.read_text() == "sleep\n", "the rank")
         return f"rdv:198.18.9.7:uid{uid}:{port}"
 
     def _start(self, home: Path, command: list[str]) -> subprocess.Popen[bytes]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hostcc.answers import derived_metrics as derived
 from hostcc.answers.fields import families, families_of_rows
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.links import OwnLink
@@ -91,12 +92,9 @@ class MetricsServer:
     def collect(self) -> Iterator[Any]:
         """The metric families of this moment."""
         core, status = self._core, self._status()
-        info = core.GaugeMetricFamily(
-            "hostcc_agent_active", "1 while the agent acts, 0 while it observes"
-        )
-        info.add_metric([], float(status.agent.state == "active"))
-        yield info
-        build = core.InfoMetricFamily("hostcc_build", "The agent's release")
+        yield derived.ACTIVE.family(core, float(status.agent.state == "active"))
+        yield derived.HELD.family(core, float(status.agent.held is not None))
+        build = derived.BUILD.family(core)
         build.add_metric([], {"version": status.agent.version})
         yield build
         yield from self._process.collect()
@@ -120,13 +118,10 @@ class MetricsServer:
 
     def _loop(self, loop: Loop) -> Iterator[Any]:
         yield from families(self._core, loop)
-        failing = "Pieces of the agent's tick that failed at their last turn"
-        yield self._core.GaugeMetricFamily("hostcc_agent_failing", failing, value=len(loop.failing))
+        yield derived.FAILING.family(self._core, len(loop.failing))
 
     def _slots(self, slots: JobSlots) -> Any:
-        taken = self._core.GaugeMetricFamily(
-            "hostcc_agent_slots", "Job slots, by who has them", labels=["who"]
-        )
+        taken = derived.SLOTS.family(self._core)
         taken.add_metric(["root"], slots.root)
         taken.add_metric(["others"], slots.used - slots.root)
         taken.add_metric(["free"], slots.total - slots.used)
@@ -134,9 +129,7 @@ class MetricsServer:
 
     def _up(self, parts: Sequence[Part]) -> Any:
         """Parts that are off in the configuration have no sample."""
-        up = self._core.GaugeMetricFamily(
-            "hostcc_part_up", "1 while the part runs, 0 while it fails", labels=["part"]
-        )
+        up = derived.PART_UP.family(self._core)
         for part in parts:
             if part.state != "off":
                 up.add_metric([part.name], float(part.state == "running"))
@@ -146,11 +139,7 @@ class MetricsServer:
         """The figures of one part; of one that does not run there are none."""
         yield from families(self._core, part)
         if isinstance(part, SteeringPart) and part.strays:
-            family = self._core.CounterMetricFamily(
-                "hostcc_stray_packets",
-                "Packets that fit no moved flow and ended none, by kind",
-                labels=["kind"],
-            )
+            family = derived.STRAY_PACKETS.family(self._core)
             for key, kind in STRAY_PACKETS.items():
                 family.add_metric([kind], float(part.strays[key]))
             yield family
@@ -159,13 +148,8 @@ class MetricsServer:
 
     def _plan(self, plan: PlanStatus) -> Iterator[Any]:
         """Nothing of jobs' levels while no plan holds."""
-        gauge = self._core.GaugeMetricFamily
-        held = gauge("hostcc_plan_followed", "1 while a plan holds, 0 while defaults are in force")
-        held.add_metric([], float(plan.follows is not None))
-        yield held
-        agreed = gauge("hostcc_plan_agreed", "1 if the members that matter agreed on it")
-        agreed.add_metric([], float(bool(plan.agreed)))
-        yield agreed
+        yield derived.PLAN_FOLLOWED.family(self._core, float(plan.follows is not None))
+        yield derived.PLAN_AGREED.family(self._core, float(bool(plan.agreed)))
         yield from families(self._core, plan)
         yield from families_of_rows(self._core, PlannedJob, plan.jobs)
         yield from families_of_rows(self._core, PlanDifference, plan.differing)
@@ -176,41 +160,35 @@ class MetricsServer:
                 yield from families(self._core, plan.cluster.turn)
 
     def _gossip(self, gossip: Gossip) -> Iterator[Any]:
-        gauge = self._core.GaugeMetricFamily
-        members = gauge("hostcc_gossip_members", "Other members, by their state", labels=["state"])
+        members = derived.MEMBERS.family(self._core)
         for state in MEMBER_STATES:
             members.add_metric([state], gossip.members.get(state, 0))
         yield members
-        words = "Members that have another value of what plans depend on than this host"
-        unlike = gauge("hostcc_gossip_members_unlike", words, labels=["option"])
+        seeds = derived.SEEDS.family(self._core)
+        for state, count in gossip.seeds.items():
+            seeds.add_metric([state], count)
+        yield seeds
+        unlike = derived.MEMBERS_UNLIKE.family(self._core)
         for one in gossip.disagreements:
             unlike.add_metric([one.option], sum(there.count for there in one.there))
         yield unlike
-        words = "Why others are not reached, or not let in: with how many that is so"
-        troubles = gauge("hostcc_gossip_troubles", words, labels=["reason"])
+        troubles = derived.TROUBLES.family(self._core)
         for reason in TROUBLES:
             count = sum(one.reason == reason for one in gossip.troubles)
             troubles.add_metric([reason], count)
         yield troubles
         if gossip.process is not None:
-            words = "Whether the process that has the gossip's connections runs"
-            up = gauge("hostcc_gossip_process_up", words)
-            up.add_metric([], int(gossip.process.pid is not None))
-            yield up
+            yield derived.GOSSIP_PROCESS_UP.family(self._core, gossip.process.pid is not None)
             yield from families(self._core, gossip.process)
 
     def _routing(self, routing: Routing) -> Iterator[Any]:
-        flows = self._core.GaugeMetricFamily(
-            "hostcc_large_flows", "Flows worth a path, by where they are", labels=["state"]
-        )
+        flows = derived.LARGE_FLOWS.family(self._core)
         for state in FLOW_STATES:
             count = sum(flow.state == state for flow in routing.flows)
             flows.add_metric([state], float(count))
         yield flows
-        yield self._core.GaugeMetricFamily(
-            "hostcc_paths_known", "Destinations of which the paths are known",
-            value=sum(one.paths > 0 for one in routing.destinations),
-        )  # fmt: skip
+        known = sum(one.paths > 0 for one in routing.destinations)
+        yield derived.PATHS_KNOWN.family(self._core, known)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hostcc.answers.fields import JOB_LABEL
+from hostcc.answers.derived_metrics import ITERATION_TIMES
 from hostcc.answers.status import JobStatus, Recent
 from hostcc.daemon.jobs.iteration_histogram import IterationHistogram
 from hostcc.daemon.jobs.sockets import Job
@@ -94,11 +94,7 @@ class IterationTimes:
 
     def families(self, core: Any) -> Iterator[Any]:
         """Export iteration times of all jobs; `core`: module prometheus_client.core."""
-        made = core.HistogramMetricFamily(
-            "hostcc_job_iteration_seconds",
-            "Iteration times, since the job appeared",
-            labels=[JOB_LABEL],
-        )
+        made = ITERATION_TIMES.family(core)
         for name, one in self._histograms.items():
             made.add_metric([name], one.buckets(), one.sum_s)
         yield made

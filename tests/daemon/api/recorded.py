@@ -59,6 +59,7 @@ GOSSIP = GossipStatus(
     insecure=True,
     key="",
     members={"alive": 2, "dead": 1},
+    seeds={"reached": 1, "missing": 1},
     held="ab" * 16,
     active="",
     agreed=False,

@@ -71,6 +71,8 @@ def test_parts_and_release() -> None:
     assert 'hostcc_build_info{version="0.1.0"} 1.0' in text
     assert "hostcc_verify_differences 2.0" in page(agent={**AGENT, "differences": 2})
     assert "process_resident_memory_bytes " in text
+    assert "hostcc_agent_held 0.0" in text
+    assert "hostcc_agent_held 1.0" in page(agent={**AGENT, "held": "held since then by uid 0"})
 
 
 def test_health() -> None:
@@ -186,6 +188,7 @@ def test_members_and_what_stands_between_them() -> None:
         "missing": [],
         "unpublished": {},
         "members": {"alive": 3},
+        "seeds": {"reached": 2, "missing": 1},
         "troubles": [{"reason": "unreachable", "who": "seed b@10.0.0.2:7471", "text": ""}],
         "disagreements": [{"option": "plan.levels", "here": "4", "there": there}],
         "process": {"pid": None, "restarts": 3, "reason": "was ended by SIGABRT"},
@@ -194,6 +197,8 @@ def test_members_and_what_stands_between_them() -> None:
     for line in (
         'hostcc_gossip_members{state="alive"} 3.0',
         'hostcc_gossip_members{state="dead"} 0.0',
+        'hostcc_gossip_seeds{state="reached"} 2.0',
+        'hostcc_gossip_seeds{state="missing"} 1.0',
         'hostcc_gossip_troubles{reason="unreachable"} 1.0',
         'hostcc_gossip_troubles{reason="refused"} 0.0',
         'hostcc_gossip_members_unlike{option="plan.levels"} 3.0',

@@ -58,7 +58,7 @@ def conversation(
         server = ControlServer(path, group, handle, bounds)
         await server.start()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await body(path)
         finally:
             await server.close()

@@ -22,6 +22,9 @@ STRANGER = Path(__file__).with_name("stranger.py")
 NOBODY = 65534
 GROUP = grp.getgrgid(NOBODY).gr_name
 HEARTBEAT_S = 1.0
+HELD_UP_S = 5.0
+"""Who waits for a stranger's descriptor waits for 20 s or for ever (stranger.py); a processor that
+others have is given back before."""
 MESSAGES = 100
 OWN_DESCRIPTORS = 40
 """That parts of the agent may open meanwhile, which begin one after the other."""
@@ -75,12 +78,12 @@ def test_descriptors_of_strangers_hold_nothing_up(host: RealHost, name: str, dee
     with strangers(deed, path, MESSAGES) as went:
         began = time.monotonic()
         until(lambda: time.monotonic() - began > 3 * HEARTBEAT_S, "three heartbeats")
-        assert longest_s(host) < 2 * HEARTBEAT_S
+        assert longest_s(host) < HELD_UP_S
     if name == "marks.sock":
         assert went > 0
     until(
         lambda: len(list(Path(f"/proc/{agent.pid}/fd").iterdir())) <= before + OWN_DESCRIPTORS,
-        "descriptors closed", 60,
+        "descriptors closed",
     )  # fmt: skip
     assert host.stop(agent) == 0
 
@@ -94,7 +97,7 @@ def test_a_crowd_of_readers_does_not_keep_root_out(host: RealHost) -> None:
     ):
         done = [host.client("status", "--json").returncode for _ in range(20)]
         assert done == [0] * 20
-        assert longest_s(host) < 2 * HEARTBEAT_S
+        assert longest_s(host) < HELD_UP_S
     assert host.stop(agent) == 0
 
 
@@ -107,5 +110,5 @@ def test_idle_connections_leave_enough_descriptors(host: RealHost, descriptors: 
         assert host.json("verify")["differences"] == []
         assert host.client("unfair", "off").returncode == 0
         assert host.client("unfair", "mltcp").returncode == 0
-        assert longest_s(host) < 2 * HEARTBEAT_S
+        assert longest_s(host) < HELD_UP_S
     assert host.stop(agent) == 0

@@ -386,7 +386,7 @@ def queues(host: RealHost) -> bool:
 
 def test_a_killed_agent_is_rolled_back_from_outside(host: RealHost) -> None:
     agent = host.start(EGRESS)
-    until(lambda: queues(host), host.log)
+    until(lambda: host.queued(DEVICE), host.log)
     assert host.client("verify").returncode == 0  # asked from outside: the agent's own answer
     agent.kill()
     agent.wait()
@@ -398,7 +398,7 @@ def test_a_killed_agent_is_rolled_back_from_outside(host: RealHost) -> None:
 
 def test_an_agent_in_another_namespace_cleans_up_the_first(host: RealHost) -> None:
     agent = host.start(EGRESS)
-    until(lambda: queues(host), host.log)
+    until(lambda: host.queued(DEVICE), host.log)
     agent.kill()
     agent.wait()
     agent = host.start(EGRESS, inside=False)
@@ -426,7 +426,7 @@ def test_an_agent_says_what_it_cannot_reach(
             agent = subprocess.Popen(command, stderr=log)
         try:
             until(lambda: host.client("status").returncode == 0, host.log)
-            until(lambda: queues(host), host.log)
+            until(lambda: host.queued(DEVICE), host.log)
             aside = f"egress-queues:{DEVICE}@{inode}"
             ids = {one["id"] for one in host.json("changes")["in_force"]}
             assert {aside, f"egress-queues:{DEVICE}"} <= ids

@@ -19,6 +19,7 @@ from hostcc.bpf.loader.netns import in_netns
 from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.daemon.changes.leftovers import by_name
 from hostcc.errors import Exit
+from hostcc.model import Change
 from hostcc.system.cgroups import cgroup_of
 from tests.daemon.changes import failing_disk
 from tests.daemon.planning.scene import Scene
@@ -94,6 +95,11 @@ def queue(host: RealHost, device: str = "d0") -> str:
     return host.inside("tc", "qdisc", "show", "dev", device)
 
 
+def left(host: RealHost) -> list[Change]:
+    """Queues, and devices with programs, of any agent."""
+    return in_netns(Path(f"/run/netns/{host.name}"), by_name)
+
+
 def reserved(host: RealHost) -> str:
     return host.inside("sysctl", "-n", "net.ipv4.ip_local_reserved_ports").strip()
 
@@ -116,7 +122,7 @@ def rollback(host: RealHost, *words: str) -> subprocess.CompletedProcess[str]:
 def acting(host: RealHost, text: str = QUEUES) -> tuple[subprocess.Popen[str], Talker]:
     """An agent with a queue and a job."""
     agent = host.start(text)
-    until(lambda: "c1c:" in queue(host), host.log)
+    until(lambda: host.queued("d0"), host.log)
     talker = host.talker("train", 7101)
     assert set(talker.controls()) <= host.ours()
     assert talker.cgroup() == f"/{host.name}/hostcc/train"
@@ -211,7 +217,7 @@ def test_a_stop_needs_no_descriptor_left(host: RealHost, elsewhere: list[str]) -
         words = [*host.enter, sys.executable, "-c", HUNGRY, "agent", "--config", str(path)]
         agent = subprocess.Popen(words, stderr=log, text=True)
     host.agents.append(agent)
-    until(lambda: host.answers(agent.pid) and "c1c:" in queue(host), host.log)
+    until(lambda: host.acts(agent.pid) and host.queued("d0"), host.log)
     run = [*HOSTCC, "run", "--job", "train", "--socket", str(host.socket), "--"]
     host.talkers += [Talker(run, 7101, name) for name in (host.name, *elsewhere)]
     for talker in host.talkers:
@@ -247,7 +253,7 @@ def live(host: RealHost, name: str, first: int) -> tuple[int, int, str]:
             subprocess.run([*host.enter, *run], check=True, stderr=subprocess.DEVNULL, timeout=60)
         host.client("unfair", "static", "a=2")
         process.send_signal(signal.SIGTERM)
-    _, log = process.communicate(timeout=120)
+    _, log = process.communicate(timeout=300)
     return process.returncode, int(counted.read_text()), log
 
 
@@ -281,7 +287,8 @@ def test_what_is_left_is_found_without_a_journal(tmp_path: Path, cgroup2: Path, 
         ports, plain = reserved(one), queue(one, "eth0")
         agent = one.start(scene.section(HTB.replace("d0", "eth0") + STEERING))
         until(lambda: reserved(one) != ports, one.log)
-        until(lambda: "c1c:" in queue(one, "eth0"), one.log)
+        until(one.queued, one.log)
+        until(lambda: len(left(one)) == 2, one.log)
         home = one.root / "home"
         home.mkdir()
         enter = f'echo $$ > {home}/cgroup.procs; exec "$@"'
@@ -290,7 +297,7 @@ def test_what_is_left_is_found_without_a_journal(tmp_path: Path, cgroup2: Path, 
         jobs.append(job)
         until(lambda: cgroup_of(job.pid) == f"/{one.name}/hostcc/train", one.log)
         one.stop(agent, signal.SIGKILL)
-        assert len(in_netns(Path(f"/run/netns/{one.name}"), by_name)) == 2
+        assert len(left(one)) == 2
         assert AttributeCopy(one.root / "hostcc").owner[0] == str(one.folder / "run")
         shutil.rmtree(one.folder / "run")
         if how == "rollback":
@@ -307,7 +314,7 @@ def test_what_is_left_is_found_without_a_journal(tmp_path: Path, cgroup2: Path, 
             assert one.stop(again) == 0
         assert reserved(one) == ports
         assert queue(one, "eth0") == plain
-        assert in_netns(Path(f"/run/netns/{one.name}"), by_name) == []
+        assert left(one) == []
         kept = set() if how == "rollback" else {"hostcc", "hostcc/train"}
         assert groups(one) == {"home", *kept}
         assert cgroup_of(job.pid) == f"/{one.name}/home"
@@ -350,7 +357,7 @@ def test_a_queue_that_only_its_handle_tells_of_goes(host: RealHost) -> None:
     """Its agent is gone with its run directory and its directory of cgroups."""
     plain = queue(host)
     agent = host.start(QUEUES)
-    until(lambda: "c1c:" in queue(host), host.log)
+    until(lambda: host.queued("d0"), host.log)
     host.stop(agent, signal.SIGKILL)
     shutil.rmtree(host.folder / "run")
     (host.root / "hostcc").rmdir()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,12 @@ pytestmark = pytest.mark.kernel
 CLAIMANTS = Path(__file__).with_name("claimants.py")
 NOBODY, OTHER = 65534, 65000
 CLAIMS = 2000
-SOON_S, GAP_S = 12.0, 1.0
-"""What is promised: another user's job is managed so soon, and the loop stands still less long."""
+LOOKS, GAP_S = 3, 2.0
+"""What is promised: another user's job is managed after so many looks, of which one may be under
+way when it begins; and the loop stands still less long than for all of a crowd in one go."""
 RETURNING = 4000
 QUIET = "[gpu]\nenabled = false\n"
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 class Host(RealHost):
@@ -63,12 +62,9 @@ class Host(RealHost):
     def jobs(self) -> set[str]:
         return {job["name"] for job in self.json("status")["jobs"]}
 
-    def appeared(self, job: str) -> float | None:
-        """When the agent began to manage a job, by its log; seconds since the epoch."""
-        for line in self.log().splitlines():
-            if f"job appeared job={job} " in line:
-                return datetime.fromisoformat(line.split()[0]).timestamp()
-        return None
+    def appeared(self, job: str) -> bool:
+        """Whether the agent has begun to manage a job, by its log."""
+        return f"job appeared job={job} " in self.log()
 
     def close(self) -> None:
         for process in self.processes:
@@ -89,13 +85,20 @@ def test_two_thousand_claims_of_one_user_take_nothing_from_others(host: Host) ->
     host.claimants(CLAIMS, NOBODY, 20_000)
     until(lambda: len(host.jobs()) >= PER_UID, host.log, PATIENCE_S)
 
-    began = time.time()
     host.claimants(1, OTHER, 29_500)
     theirs = f"rdv:198.18.9.7:uid{OTHER}:29500"
-    until(lambda: host.appeared(theirs), host.log, PATIENCE_S)
-    soon = host.appeared(theirs)
-    assert soon is not None
-    assert soon - began < SOON_S
+    looks = [host.part("discovery")["look_s"]]
+
+    def theirs_is_managed() -> bool:
+        """Each look took another time."""
+        managed = host.appeared(theirs)
+        looked_s = host.part("discovery")["look_s"]
+        if not managed and looked_s != looks[-1]:
+            looks.append(looked_s)
+        return managed
+
+    until(theirs_is_managed, host.log, PATIENCE_S)
+    assert len(looks) <= LOOKS
 
     urgent = subprocess.Popen([*host.run("urgent"), "cat"], stdin=subprocess.PIPE, text=True)
     host.processes.append(urgent)
@@ -135,8 +138,12 @@ def test_one_users_marks_leave_room_for_others(host: Host) -> None:
     reachable = f'[marks]\nsocket = "/tmp/{host.name}.marks"\n'
     agent = host.start(QUIET + reachable, per_uid=most)
     host.claimants(most + 3, NOBODY, 0, "marks", job="theirs")
-    until(lambda: host.part("marks")["over_quota"] >= 3, host.log, PATIENCE_S)
-    assert host.part("marks")["senders"] == most
+
+    def full() -> bool:
+        marks = host.part("marks")
+        return bool(marks["over_quota"] >= 3 and marks["senders"] == most)
+
+    until(full, host.log, PATIENCE_S)
     host.claimants(1, OTHER, 0, "marks", job="other")
     until(lambda: host.part("marks")["senders"] == most + 1, host.log, PATIENCE_S)
     host.claimants(most + 1, 0, 0, "marks", job="own")

@@ -280,7 +280,7 @@ def test_what_a_plan_says_is_told_for_both_kinds_of_traffic(world: World) -> Non
     assert world.backend.jobs[slot].plain_weight == 2.0
     table.set_plan_factors({"ring": 8.0}, "a plan")
     told = world.backend.jobs[slot]
-    assert (told.weight, told.plain_weight) == (16.0, 4.0)
+    assert (told.weight, told.plain_weight) == (16.0, 2.0)
     table.set_plan_factors({}, "a plan", frozenset({"ring"}))
     told = world.backend.jobs[slot]
     assert (told.weight, told.plain_weight) == (2.0, 1.0)

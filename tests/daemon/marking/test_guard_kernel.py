@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.planning.scene import ADDRESSES, TOP, Orders, Scene
-from tests.daemon.planning.test_planning_kernel import FIRST, LITTLE, MARKING, MUCH, guards
+from tests.daemon.planning.test_planning_kernel import (
+    FIRST,
+    LITTLE,
+    MARKING,
+    MUCH,
+    the_guard,
+)
 from tests.real import HOSTCC, until
 
 pytestmark = pytest.mark.kernel
@@ -42,7 +48,8 @@ class Unit:
         """What is left in the cgroup, by SIGKILL."""
         while pids := self.members():
             for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
 
     def main_process_died(self) -> None:
         """What systemd does first."""
@@ -89,14 +96,14 @@ def marked(scene: Scene) -> tuple[subprocess.Popen[str], Orders]:
     port = job.ask("listen", name="l", address=ADDRESSES[1])
     job.ask("connect", name="c", address=ADDRESSES[1], port=port)
     scene.tell(a=MUCH, b=LITTLE)
-    until(lambda: job.ask("tos", name="c") == FIRST, scene.two.log, 40)
+    until(lambda: job.ask("tos", name="c") == FIRST, scene.two.log)
     return agent, job
 
 
 def test_the_guard_outlives_its_unit(scene: Scene, unit: Unit) -> None:
     """It takes the marks away and ends; whatever comes after the stop is not needed for it."""
     agent, job = marked(scene)
-    (guard,) = guards(agent)
+    guard = the_guard(agent)
     assert {agent.pid, guard} < set(unit.members())  # and the process of the gossip
     os.kill(guard, signal.SIGSTOP)  # systemd has its turn first
     scene.two.stop(agent, signal.SIGKILL)
@@ -112,12 +119,12 @@ def test_no_mark_stays_where_all_of_the_unit_is_killed(scene: Scene, unit: Unit)
     agent, job = marked(scene)
     agent.send_signal(signal.SIGSTOP)
     unit.kill_rest()
-    agent.wait(20)
+    agent.wait()
     assert job.ask("tos", name="c") == FIRST
     unit.stop_post()
     assert job.ask("tos", name="c") == 0
     again = scene.two.start(scene.section(MARKING))  # Restart=on-failure
-    until(lambda: job.ask("tos", name="c") == FIRST, scene.two.log, 40)
+    until(lambda: job.ask("tos", name="c") == FIRST, scene.two.log)
     assert scene.two.stop(again) == 0
     assert job.ask("tos", name="c") == 0
     unit.stop_post()

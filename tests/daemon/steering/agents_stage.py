@@ -18,10 +18,12 @@ from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
 from hostcc.paths.packets import TCP, Target
 from hostcc.paths.prober import search
-from tests.real import HOSTCC, until
+from tests.real import HOSTCC, PATIENCE_S, begun, until
 
 PULSES = Path(__file__).with_name("pulses.py")
 GOSSIP_PORT = 7471
+SOURCES = range(20_000, 20_200)
+"""Of which streams take one: below the ephemeral ports, which agents' connections may have."""
 
 
 class AgentsStage:
@@ -63,7 +65,7 @@ class AgentsStage:
         return host.address6 if self.v6 else host.address
 
     def start(self, *names: str, over: str = "") -> None:
-        """Start agents, all unless named, and wait until they answer."""
+        """Start agents, all unless named, and wait until all of each has begun."""
         chosen = names or tuple(self.names)
         for name in chosen:
             path = self._configure(name, over)
@@ -72,7 +74,7 @@ class AgentsStage:
                     name, [*HOSTCC, "agent", "--config", str(path)], stdout=log, stderr=log
                 )
         for name in chosen:
-            until(lambda name=name: self.client(name, "status").returncode == 0, self.logs, 60)  # type: ignore[misc]
+            until(lambda name=name: self._acts(name), self.logs, PATIENCE_S)  # type: ignore[misc]
 
     def reload(self, over: str) -> None:
         """Have all agents read their configuration again, with other lines of their own."""
@@ -83,7 +85,7 @@ class AgentsStage:
     def end(self, name: str, number: int = signal.SIGTERM) -> int:
         agent = self.agents.pop(name)
         agent.send_signal(number)
-        return agent.wait(30)
+        return agent.wait(PATIENCE_S)
 
     def client(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
         socket = self.folder / name / "control.sock"
@@ -124,9 +126,7 @@ class AgentsStage:
     def sources(self, src: str, dst: str, port: int) -> list[tuple[int, ...]]:
         """Source ports of sockets by the spine that they hash to, always in the same order."""
         target = Target(self.address(src), self.address(dst), TCP, port)
-        found = netns.inside(
-            self.fabric.namespace(src), lambda: search(target, range(40_000, 40_200))
-        )
+        found = netns.inside(self.fabric.namespace(src), lambda: search(target, SOURCES))
         return [ports for _, ports in sorted(found.paths.items())]
 
     # Jobs
@@ -170,6 +170,10 @@ class AgentsStage:
         path = self.folder / f"{name}.toml"
         path.write_text("\n".join([*lines, self.over, over]))
         return path
+
+    def _acts(self, name: str) -> bool:
+        status = self.status(name)
+        return "parts" in status and begun(status)
 
     def _spawn(self, name: str, command: list[str], **files: Any) -> subprocess.Popen[bytes]:
         cgroup = self.fabric.cgroup_of(self.fabric.host(int(name[1:])))

@@ -9,12 +9,9 @@ import pytest
 
 from hostcc.lab import netns
 from tests.daemon.steering.agents_stage import AgentsStage
-from tests.daemon.steering.test_agents import HOW, OVER, sent, shares, wait
+from tests.daemon.steering.test_agents import OVER, collide, sent, shares, wait
 
 pytestmark = pytest.mark.kernel
-
-BOUND_S = 20.0
-"""Of patience: longer where others work."""
 
 
 @pytest.fixture
@@ -37,18 +34,15 @@ def forward(stage: AgentsStage, spine: str, on: bool) -> None:
 
 def test_flows_leave_a_spine_that_swallows_everything(stage: AgentsStage) -> None:
     stage.start()
-    ports = [stage.sources("h1", "h3", 5301)[0][0], stage.sources("h2", "h4", 5302)[0][0]]
-    one = stage.stream("a", "h1", "h3", 5301, source=ports[0], **HOW)
-    two = stage.stream("b", "h2", "h4", 5302, source=ports[1], **HOW)
-    (first,) = used(stage)
+    one, two, first = collide(stage)
     wait(stage, lambda: shares(stage)[0] > 0.25)
-    (dead,) = used(stage) - {first}
+    (dead,) = sent(stage).keys() - {first}
     forward(stage, dead, on=False)
 
     def away() -> bool:
         return all(f["wire_port"] < 61000 for n in ("h1", "h2") for f in stage.flows(n))
 
-    wait(stage, away, BOUND_S)
+    wait(stage, away)
     wait(stage, lambda: used(stage) == {first})
     forward(stage, dead, on=True)
     wait(stage, lambda: shares(stage)[0] > 0.25)

@@ -77,18 +77,22 @@ def destinations(stage: AgentsStage) -> list[dict[str, Any]]:
     return found
 
 
+def said(stage: AgentsStage, what: str) -> list[Any]:
+    """Of the destination, if there is one now."""
+    return [one[what] for one in destinations(stage)[:1]]
+
+
 def test_paths_come_from_records_at_the_socket(stage: AgentsStage) -> None:
     path = stage.folder / "h1" / "int.sock"
     stage.start("h1", over=over(path))
     stage.start("h3", over=OVER)
     stream = stage.stream("a", "h1", "h3", 5301, **HOW)
-    wait(stage, lambda: bool(destinations(stage)))
-    assert destinations(stage)[0]["reason"] == "the source knows nothing of it"
+    wait(stage, lambda: said(stage, "reason") == ["the source knows nothing of it"])
     text = records(stage, stream.sport)
     assert send(path, text, STRANGER) == 9
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.sendto(text.encode(), str(path))
-    wait(stage, lambda: destinations(stage)[0]["paths"] == 2)
+    wait(stage, lambda: said(stage, "paths") == [2])
     assert part(stage, "h1", "telemetry")["records"] == 2
     assert stage.client("h1", "verify").returncode == 0
     path.chmod(0o666)
