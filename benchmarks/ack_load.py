@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.cost import Cost, difference
@@ -15,6 +15,7 @@ from hostcc.lab.compile import bpf_object
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.scenario import Scenario
 from hostcc.lab.variants import FALL_BACK, Variant, by_socket
+from hostcc.measure.meter_kernel import KernelMeter
 from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.params import JobParams
 from hostcc.mltcp.params import Variant as Control
@@ -42,10 +43,17 @@ def trivial(name: str) -> Iterator[tuple[Variant, Counts]]:
 
 
 @contextmanager
-def managed(control: Control, fabric: Dumbbell, scenario: Scenario) -> Iterator[Counts]:
-    """One of hostcc's controls on the jobs' hosts, as an agent would put it there."""
-    kernel = MltcpKernel(secrets.token_hex(2), [control], STALE_S)
-    try:
+def managed(
+    control: Control, fabric: Dumbbell, scenario: Scenario, *, armed: bool = False
+) -> Iterator[Counts]:
+    """One of hostcc's controls on the jobs' hosts, as an agent would put it there; `armed`: with
+    gates, which are open."""
+    with ExitStack() as stack:
+        kernel = MltcpKernel(secrets.token_hex(2), [control], STALE_S)
+        stack.callback(kernel.close)
+        # Jobs are steered only where it is known that they send in one direction.
+        meter = KernelMeter(shared=kernel.shared_maps)
+        stack.callback(meter.close)
         slots = {job.name: slot for slot, job in enumerate(scenario.job, start=1)}
         for name, slot in slots.items():
             kernel.set_job(slot, JobParams(name, variant=control))
@@ -56,9 +64,9 @@ def managed(control: Control, fabric: Dumbbell, scenario: Scenario) -> Iterator[
                 slot += len(slots)
                 kernel.set_job(slot, JobParams(f"{host.owner}-{host.rank}", variant=control))
             kernel.attach_cgroup(slot, fabric.cgroup_of(host))
+            meter.attach_cgroup(slot, fabric.cgroup_of(host))
+            kernel.set_gate(slot, armed=armed)
         yield lambda: _rows(kernel.program_stats(), "hcc_")
-    finally:
-        kernel.close()
 
 
 def measure(

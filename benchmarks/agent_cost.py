@@ -35,7 +35,9 @@ JOB = "holder"
 PORT, LOAD_PORT = 5000, 5001
 SETTLE_S = 2.0
 """Between a change and the measurement."""
-HEARD_PATIENCE_S = 30.0
+HEARD_PATIENCE_S = 120.0
+KNOWN_PATIENCE_S = 60.0
+"""For jobs that are not known after --learn: on a busy machine their bursts are not alike."""
 HOLDER, LOAD = "benchmarks.holder", "benchmarks.agent_cost_load"
 AT_ONCE = 4
 """Jobs that are started at the same time: all would keep a small machine from its jobs."""
@@ -191,7 +193,7 @@ def measure(
                     started += batch
                     for job in batch:
                         _answer(job, "sending")
-                time.sleep(args.learn if jobs else 0.0)
+                _learn(running[0], jobs, args.learn)
                 more = count - before[0]
                 found.append(_with_flows(client, running[0], count, more, args.seconds, began))
                 before = count, jobs
@@ -280,6 +282,16 @@ def _until_heard(agent: agents.Agent) -> None:
         if time.monotonic() > deadline:
             raise LabError(f"the agents have not heard of each other in {HEARD_PATIENCE_S:g} s")
         time.sleep(0.1)
+
+
+def _learn(agent: agents.Agent, jobs: int, seconds: float) -> None:
+    """Let it learn for so long, and on until it knows all jobs, if it does in KNOWN_PATIENCE_S."""
+    if not jobs or not seconds:
+        return
+    time.sleep(seconds)
+    deadline = time.monotonic() + KNOWN_PATIENCE_S
+    while _jobs_known(agent) < jobs and time.monotonic() < deadline:
+        time.sleep(0.5)
 
 
 def _wrapped(agent: agents.Agent, job: str) -> list[str]:

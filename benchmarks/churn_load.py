@@ -33,7 +33,7 @@ LONG_S, SHORT_S = (12.0, 18.0), (0.2, 2.0)
 BLOCK = 1 << 16
 TOTAL = struct.Struct("!QI")
 """What the receiver says at the end: bytes, CRC-32."""
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 async def take(address: str, port: int) -> None:

@@ -33,7 +33,7 @@ PORT = 5310
 LOAD = "benchmarks.churn_load"
 LOOK_S = 0.25
 """Between two looks at a host's flows: what a lag is known to."""
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Traffic for meter-cost: `python -m benchmarks.meter_load pump|sink|churn CPU`.
+"""Traffic of meter-cost and ack-cost: `-m benchmarks.meter_load pump|sink|churn|stream CPU`.
 
 Each reads lines from standard input, answers with one line each, and ends with it.
 
@@ -7,6 +7,8 @@ seconds, for which it sends and receives over loopback: answered by `BYTES NANOS
 sink: the first line is a port; accepts and drains.
 churn: the first line is JSON; opens and closes connections to the sink at the given rate, and
 answers any line with their number so far.
+stream: as pump, but it sends to the sink, over all connections as fast as they take it; `open N`
+is followed by the congestion control of each.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.holder import PATIENCE_S, allow_files
+from hostcc.lab.variants import CONTROL_NAME_MAX
 
 PIECE = bytes(1 << 16)
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -141,6 +144,30 @@ def churn(what: Load) -> None:
             print(done, flush=True)
 
 
+def stream(what: Load) -> None:
+    """Keep the send buffers of all connections full while it is asked to."""
+    (Path(what.groups[0]) / "cgroup.procs").write_text(str(os.getpid()))
+    poll = select.poll()
+    links: dict[int, socket.socket] = {}
+    for turn in range(what.flows):
+        link = _connect(what, 0, turn, what.port)
+        link.setblocking(False)
+        links[link.fileno()] = link
+        poll.register(link, select.POLLOUT)
+    controls = [
+        link.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONTROL_NAME_MAX)
+        for link in links.values()
+    ]
+    print(f"open {len(links)}", *(name.rstrip(b"\0").decode() for name in controls), flush=True)
+    while line := sys.stdin.readline():
+        start, sent = time.monotonic_ns(), 0
+        end = start + int(float(line) * 1e9)
+        while (now := time.monotonic_ns()) < end:
+            for fd, _ in poll.poll():
+                sent += links[fd].send(PIECE)
+        print(sent, now - start, flush=True)
+
+
 def _connect(what: Load, job: int, turn: int, port: int) -> socket.socket:
     index = (job * what.destinations + turn % what.destinations) % len(what.addresses)
     deadline = time.monotonic() + PATIENCE_S
@@ -161,7 +188,7 @@ def main() -> None:
         sink()
         return
     what = msgspec.json.decode(sys.stdin.readline(), type=Load)
-    pump(what) if sys.argv[1] == "pump" else churn(what)
+    {"pump": pump, "churn": churn, "stream": stream}[sys.argv[1]](what)
 
 
 if __name__ == "__main__":

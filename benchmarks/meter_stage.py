@@ -1,4 +1,5 @@
-"""Set-up of meter-cost: two namespaces and a wire, cgroups of jobs, load, a metering process."""
+"""Set-up of meter-cost, and of ack-cost's throughput: two namespaces and a wire, cgroups of jobs,
+load, a metering process."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -105,6 +106,28 @@ class Stage:
         """Start to open and close so many connections a second."""
         self._load = self._start(self._spaces[0], self._jobs[0], "meter_load", "churn", _CPUS[0])
         ask(self._load, self._what(rate, FAR), "open 0")
+
+    @contextlib.contextmanager
+    def streams(self, flows: int) -> Iterator[list[str]]:
+        """Hold so many connections of the first job to the other end, and give the congestion
+        control of each; `throughput` sends over them.
+
+        Both ends are on one CPU: between two it depends on who wakes whom.
+        """
+        load = self._start(self._spaces[0], self._jobs[0], "meter_load", "stream", _CPUS[-1])
+        self._load = load
+        try:
+            word, _, *controls = ask(load, self._what(flows, FAR)).split()
+            if word != "open" or len(controls) != flows:
+                raise LabError(f"expected {flows} connections, got {len(controls)}")
+            yield controls
+        finally:
+            _end(load)
+
+    @property
+    def job(self) -> Path:
+        """The cgroup of the first job."""
+        return self._jobs[0]
 
     def _what(self, flows: int, addresses: Sequence[str]) -> str:
         groups = [str(group) for group in self._jobs]

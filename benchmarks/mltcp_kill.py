@@ -10,7 +10,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -21,7 +21,7 @@ from benchmarks.context import Context
 from benchmarks.harness import repeated
 from benchmarks.headings import Heading, columns
 from benchmarks.record import Column, Record, Spread, Verdict, spread
-from benchmarks.socket_prober import PROBE_EVERY_S, Probe, Probes
+from benchmarks.socket_prober import PROBE_EVERY_S, Probe, Probes, is_default
 from hostcc.lab import override, runner, scenario
 from hostcc.lab.results import RunResult
 from hostcc.lab.scenario import ActionSpec, JobSpec, Scenario
@@ -166,8 +166,8 @@ def measure(base: Scenario, context: Context, number: int) -> Outcome:
         default_after_s=default_after,
         accepted_after_s=accepted_after,
         gone_after_s=gone_after,
-        left_registered=len(programs.registered() & own_names),
-        programs_left=_programs_left(loaded),
+        left_registered=_left(lambda: len(programs.registered() & own_names)),
+        programs_left=_left(lambda: programs.count() - loaded),
         mean_before=phases.mean(phases.ratios(own, first)),
         mean_after=phases.mean(phases.ratios(own, second)),
     )
@@ -179,6 +179,7 @@ def watched(base: Scenario, directory: Path) -> Scenario:
     watcher = JobSpec(
         name=WATCHER,
         command=(sys.executable, "-m", "benchmarks.socket_prober", str(directory)),
+        barrier=True,
         compute_ms=period_ms,
         iterations=base.iterations,
     )
@@ -207,20 +208,16 @@ def latencies(
         return None if first is None else max(0.0, first - killed_s)
 
     return (
-        since_kill([_is_default(probe.control) for probe in probes]),
-        since_kill([_is_default(probe.accepted) for probe in probes]),
+        since_kill([is_default(probe.control) for probe in probes]),
+        since_kill([is_default(probe.accepted) for probe in probes]),
         since_kill([not names & set(probe.registered) for probe in probes]),
     )
 
 
-def _is_default(control: str) -> bool:
-    return bool(control) and not control.startswith(programs.OURS)
-
-
-def _programs_left(loaded: int) -> int:
-    """Programs more than before; the kernel frees them in its own time, after the sockets."""
+def _left(count: Callable[[], int]) -> int:
+    """How many are left; the kernel frees them in its own time, after the sockets."""
     deadline = time.monotonic() + FREED_WITHIN_S
-    while (left := programs.count() - loaded) > 0 and time.monotonic() < deadline:
+    while (left := count()) > 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     return max(0, left)
 

@@ -135,7 +135,10 @@ def measure(wanted: Scenario, context: Context, name: str, number: int) -> Outco
     ]
     before, settling, after = means
     if before is None or settling is None or after is None:
-        raise LabError("--later: expected a time in which iterations end, got a shorter one")
+        raise LabError(
+            f"--iterations, --later: expected iterations of every job after its first {SKIP}, and "
+            f"{SETTLE_S} s after the last action; a job had none"
+        )
     return Outcome(back - begun, before, settling, after, after / before)
 
 

@@ -27,8 +27,8 @@ LONG = 0.3
 """Of jobs, those that live long enough to be planned."""
 PERIOD_S, BYTES = 0.2, 1 << 18
 SAMPLE_S = 5.0
-QUIET_S = 40.0
-FREED_S = 20.0
+QUIET_S = 120.0
+FREED_S = 60.0
 """For the kernel to free what nobody holds any more."""
 MORE_FILES = 8
 """Connections of the gossip come and go as well."""
@@ -150,7 +150,8 @@ def quiet(stage: ChurnStage, before: Mapping[str, KernelResources]) -> dict[str,
     until = time.monotonic() + QUIET_S
     while True:
         after = stage.held()
-        more = entries(before, after) or objects(before, after)
+        files = max(after[name].open_files - before[name].open_files for name in before)
+        more = entries(before, after) or objects(before, after) or files > MORE_FILES
         if not more or time.monotonic() > until:
             return after
         time.sleep(1.0)

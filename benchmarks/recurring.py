@@ -51,12 +51,12 @@ MEASURED = 0.7
 """Confidence from which a job counts as measured."""
 NEAR = 0.15
 """Relative error of a period that is right: that much is no other measurement for a plan."""
-LONGEST_S = 180.0
+LONGEST_S = 240.0
 """That a job may take to be measured."""
 PARTS = "memory", "traffic", "steering"
 """That run before the job may."""
-SOURCES = range(40_000, 40_200)
-"""Source ports that jobs may have."""
+SOURCES = range(20_000, 20_200)
+"""Source ports that jobs may have; no ephemeral ones, which agents' connections may have."""
 
 
 class Life(msgspec.Struct, frozen=True):

@@ -27,7 +27,8 @@ from hostcc.bpf.loader import stats
 from hostcc.bpf.loader.objects import object_path
 
 FAMILIES = ("ipv4", "ipv6")
-WIRE = range(50000, 50064)
+WIRE = range(20000, 20064)
+"""Below the ephemeral ports, so that no stream begins with one of them."""
 SETTLE_S = 0.2
 
 

@@ -33,7 +33,7 @@ TURN_S = 5.0
 """As often as a file of paths is read again, at the least that paths.full_s may be."""
 RATE_MBIT = 200.0
 PORTS = (61_000, 63_000), (63_001, 65_000)
-STANDS_STILL_S = 60.0
+STANDS_STILL_S = 180.0
 
 
 class Figures(msgspec.Struct, frozen=True):

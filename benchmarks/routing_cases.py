@@ -184,6 +184,7 @@ def arrival(jobs: int, seed: int, each: int = 4) -> Problem:
         slowdown=np.ones(jobs),
         phase=np.zeros(jobs),
         period=np.zeros(jobs),
+        comm=np.zeros(jobs),
         confidence=np.ones(jobs),
         flow_job=np.repeat(np.arange(jobs), each),
         flow_bytes=np.repeat(comm, each),

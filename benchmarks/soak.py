@@ -34,7 +34,7 @@ MOST_TROUBLES = 8
 """After so many nothing new begins."""
 SETTLE_S = 5.0
 """Before what agents hold is looked at for the first time."""
-FREED_S = 30.0
+FREED_S = 60.0
 MORE_FILES, MORE_THREADS = 8, 4
 """Connections of the gossip come and go, and so do threads that wait for the next task."""
 MORE_BYTES = 25e6

@@ -25,7 +25,9 @@ HELD = 32
 """Connections that are kept open."""
 PROBE_EVERY_S = 0.01
 ASK_EVERY_S = 0.25
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
+OUTLASTS_S = 60.0
+"""At most that it goes on after its time while new sockets still get an agent's control."""
 NAME_BYTES = 16
 
 
@@ -84,6 +86,11 @@ def control_of(link: socket.socket) -> str:
     return name.rstrip(b"\0").decode()
 
 
+def is_default(control: str) -> bool:
+    """Whether a new socket's congestion control is that of the host, not an agent's."""
+    return bool(control) and not control.startswith(programs.OURS)
+
+
 def answers(link: socket.socket) -> bool:
     """Whether the other side of a held connection answers."""
     try:
@@ -94,16 +101,21 @@ def answers(link: socket.socket) -> bool:
 
 
 def watch(address: tuple[str, int], seconds: float) -> Probes:
-    """Rank 0, for so many seconds."""
+    """Rank 0, for so many seconds, and until the agents' death is seen, which may come later."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(1.0)
     patience = time.monotonic() + PATIENCE_S
     held = [connect(address, patience) for _ in range(HELD)]
     broken: set[int] = set()
     seen: list[Probe] = []
+    # Until the jobs begin as well: their agents may be killed soon after that.
+    print("ready", flush=True)
+    sys.stdin.readline()
     begin = time.monotonic()
     ask_at = begin
-    while (now := time.monotonic()) < begin + seconds:
+    while (now := time.monotonic()) < begin + seconds or (
+        now < begin + seconds + OUTLASTS_S and not (seen and is_default(seen[-1].control))
+    ):
         seen.append(probe(listener))
         if now >= ask_at:
             broken |= {number for number, link in enumerate(held) if not answers(link)}
@@ -117,10 +129,11 @@ def watch(address: tuple[str, int], seconds: float) -> Probes:
 
 def serve(address: tuple[str, int], seconds: float) -> None:
     """Rank 1: answer until the held connections are closed, or for so many seconds."""
-    deadline = time.monotonic() + seconds + 2 * PATIENCE_S
+    deadline = time.monotonic() + seconds + OUTLASTS_S + 2 * PATIENCE_S
     poll = select.epoll()
     listener = socket.create_server(address, backlog=HELD)
     listener.settimeout(PATIENCE_S)
+    print("ready", flush=True)
     links = {}
     for _ in range(HELD):
         link, _ = listener.accept()

@@ -16,16 +16,20 @@ from benchmarks.mltcp_restart import CASES
 pytestmark = pytest.mark.kernel
 
 SMALL = ("--runs", "1")
+PATIENCE_S = 400
+"""Twice of it is less than what a kernel test may take."""
 
 
 def bench(out: Path, name: str, *extra: str) -> dict[str, Any]:
     """Run a benchmark in a process of its own, and once more from what it kept."""
     command = [sys.executable, "-m", "hostcc", "bench", name, "--out", str(out), "--json"]
     command += [*SMALL, *extra]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
     assert done.stderr == b""
-    again = subprocess.run([*command, "--report"], capture_output=True, check=False, timeout=120)
+    again = subprocess.run(
+        [*command, "--report"], capture_output=True, check=False, timeout=PATIENCE_S
+    )
     assert json.loads(again.stdout)["rows"] == json.loads(done.stdout)["rows"]
     assert record.decode(done.stdout).benchmark == name
     assert (out / f"{name}.json").read_bytes() == again.stdout
@@ -36,7 +40,8 @@ def bench(out: Path, name: str, *extra: str) -> dict[str, Any]:
 
 
 def test_mltcp(tmp_path: Path) -> None:
-    extra = ("--scenarios", "two-jobs", "--flows", "2", "--iterations", "3", "--alone", "1")
+    # Of three alone the median counts: one that the machine delays is no measure.
+    extra = ("--scenarios", "two-jobs", "--flows", "2", "--iterations", "3", "--alone", "3")
     found = bench(tmp_path, "mltcp", *extra, "--variants", "hostcc,cubic")
     assert [row["variant"] for row in found["rows"]] == ["hostcc", "cubic"]
     assert all(row["mean"]["median"] > 0.9 for row in found["rows"])
@@ -54,9 +59,11 @@ def test_mltcp_sweep(tmp_path: Path) -> None:
 
 
 def test_mltcp_neighbours(tmp_path: Path) -> None:
-    extra = ("--scenarios", "with-udp", "--flows", "1", "--iterations", "3", "--alone", "0")
+    # It sends 40, and makes up for what it was late: too many right after the begin, but never
+    # as many as are counted twice.
+    extra = ("--scenarios", "with-udp", "--flows", "1", "--iterations", "12", "--alone", "0")
     found = bench(tmp_path, "mltcp-neighbours", *extra)
-    assert all(10 < row["background_mbit"]["median"] < 45 for row in found["rows"])
+    assert all(10 < row["background_mbit"]["median"] < 70 for row in found["rows"])
 
 
 def test_mltcp_toggle(tmp_path: Path) -> None:
@@ -76,20 +83,27 @@ def test_mltcp_kill(tmp_path: Path) -> None:
 
 
 def test_mltcp_restart(tmp_path: Path) -> None:
-    found = bench(tmp_path, "mltcp-restart", "--flows", "2", "--iterations", "12", "--later", "2")
+    # More than the first ten, which do not count, also of a job that is behind.
+    found = bench(tmp_path, "mltcp-restart", "--flows", "2", "--iterations", "20", "--later", "2")
     assert [row["case"] for row in found["rows"]] == list(CASES)
     assert all(row["after"]["median"] > 0 for row in found["rows"])
 
 
 def test_ack_cost(tmp_path: Path) -> None:
-    extra = ("--flows", "2", "--iterations", "2", "--controls", "pass,hostcc")
-    found = bench(tmp_path, "ack-cost", *extra)
+    # Who reads late acknowledges more at once: there are far more than 1000 of so many.
+    extra = ("--flows", "2", "--iterations", "4", "--controls", "pass,hostcc,gated")
+    found = bench(tmp_path, "ack-cost", *extra, "--rounds", "2", "--seconds", "0.1")
     rows = {row["control"]: row for row in found["rows"]}
-    assert len(rows) == 4
+    assert len(rows) == 5 + 4
     for name, row in rows.items():
-        if "difference" not in name:
+        if "unshaped" in name:
+            for flows in (1, 8):
+                assert row[f"bps_{flows}"]["median"] > 1e6
+                assert len(row[f"of_cubic_{flows}"]["values"]) == 2
+        elif "difference" not in name:
             assert row["acks"]["median"] > 1000
             assert row["ns"]["median"] > 1
+    assert len(found["goals"]) == 3 * 2
 
 
 def test_agent_cost(tmp_path: Path) -> None:

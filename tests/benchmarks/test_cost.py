@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import ack_cost
+from benchmarks import ack_cost, ack_throughput
 from benchmarks.cost import Cost, Hook, difference, without
 
 
@@ -41,3 +41,17 @@ def test_the_kernels_cubic_is_a_difference() -> None:
     assert getattr(kernel, "values") == pytest.approx((120.0, 100.0))  # noqa: B009
     assert getattr(own, "median") == pytest.approx(300 - 2 * 80)  # noqa: B009
     assert "above" not in rows[0]
+
+
+def test_throughput_is_compared_with_that_of_cubic_in_the_same_round() -> None:
+    slow, fast = [9.9e9, 4.8e9, 3.0e9], [10e9, 5e9, 2e9]
+    found = {1: {"cubic": fast, "hostcc": slow, "gated": fast, "metered": [9e9, 4.5e9, 3e9]}}
+    usual, own, _, _ = ack_throughput.rows(found)
+    assert getattr(usual["bps_1"], "median") == 5e9  # noqa: B009
+    assert getattr(own["of_cubic_1"], "values") == pytest.approx((0.99, 0.96, 1.5))  # noqa: B009
+    assert [(one.met, one.passing) for one in ack_throughput.judge(found)] == [
+        (True, 2),
+        (True, 3),
+        (False, 1),
+    ]
+    assert ack_throughput.rows({}) == []

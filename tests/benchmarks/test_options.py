@@ -90,7 +90,7 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names[0] == "mltcp"
-    assert len(names) == len(set(names)) == 40
+    assert len(names) == len(set(names)) == 41
 
 
 def test_every_module_with_options_is_a_benchmark() -> None:

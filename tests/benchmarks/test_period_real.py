@@ -15,7 +15,7 @@ from hostcc.lab import scenario
 from hostcc.measure.series import series
 from hostcc.measure.series_file import load
 
-RUNS = 3
+RUNS = 12
 """On a machine that is busy with something else iterations are not alike."""
 
 

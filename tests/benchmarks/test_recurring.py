@@ -36,7 +36,8 @@ def test_a_job_that_is_not_recognised_is_no_success() -> None:
 
 @pytest.mark.kernel
 def test_a_job_is_recognised_and_moved_under_a_restarted_agent() -> None:
-    found = recurring.measure(1.0, 2, Context(1, None))
+    # With shorter iterations a slow machine has measured them again before they are published.
+    found = recurring.measure(2.0, 2, Context(1, None))
     assert found.remembered
     assert 0 < found.again_published_s <= found.again_known_s
     assert found.again_published_s <= found.again_flows_s < found.again_plan_s

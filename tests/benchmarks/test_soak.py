@@ -140,7 +140,7 @@ def test_what_breaks_is_noticed() -> None:
     player = soak.Player(SEED, Context(1, None))
     with SoakStage() as stage:
         stage.hear()
-        player.play(stage, [replace(job, at_s=0.0)], 1.0)
+        player.play(stage, [replace(job, at_s=0.0)], SECONDS)
         assert player.troubles == []
         stage.agents["h2"].process.kill()
         patience.until(lambda: stage.agents["h2"].process.poll() is not None, "its end")
@@ -161,6 +161,7 @@ def test_what_breaks_is_noticed() -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.timeout(1800)
 def test_five_minutes(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     soak.add_options(parser)
