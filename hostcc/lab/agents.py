@@ -26,8 +26,11 @@ from hostcc.lab.topology import LabHost
 from hostcc.lab.variants import merge
 
 HOSTCC = (sys.executable, "-m", "hostcc")
-START_PATIENCE_S = 30.0
-STOP_PATIENCE_S = 10.0
+NICENESS = -10
+"""Of agents, as the systemd unit has it."""
+NICE = ("nice", "-n", str(NICENESS))
+START_PATIENCE_S = 90.0
+STOP_PATIENCE_S = 30.0
 CLIENT_PATIENCE_S = 30.0
 POLL_S = 0.05
 
@@ -151,7 +154,7 @@ def _spawn(
     log = network.run_dir / f"{host.name}.agent.log"
     with log.open("ab") as file:
         process = netns.spawn(
-            [*HOSTCC, "agent", "--config", str(config_path(network, host))],
+            [*NICE, *HOSTCC, "agent", "--config", str(config_path(network, host))],
             namespace=network.namespace(host.name),
             cgroup=network.cgroup_of(host),
             # Many agents share this machine: none may take all its cores.

@@ -31,7 +31,7 @@ def processes(root: Path) -> list[int]:
     return found
 
 
-def empty(root: Path, patience_s: float = 5.0) -> None:
+def empty(root: Path, patience_s: float = 30.0) -> None:
     """Kill every process of a subtree and remove the groups below its root.
 
     Raises LabError when it cannot be emptied within `patience_s` seconds.
@@ -48,7 +48,7 @@ def empty(root: Path, patience_s: float = 5.0) -> None:
         time.sleep(0.01)
 
 
-def remove(root: Path, patience_s: float = 5.0) -> None:
+def remove(root: Path, patience_s: float = 30.0) -> None:
     """Empty a subtree and remove it; nothing happens when it is not there.
 
     Raises LabError when it cannot be emptied within `patience_s` seconds.

@@ -11,7 +11,7 @@ from pathlib import Path
 from hostcc.lab import state
 from hostcc.lab.errors import LabError
 
-END_PATIENCE_S = 20.0
+END_PATIENCE_S = 90.0
 
 
 def down(running_too: bool = False, directory: Path = state.STATE_DIRECTORY) -> list[str]:

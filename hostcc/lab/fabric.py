@@ -158,10 +158,12 @@ class Fabric(ABC):
         )
         if spec.single_packets:
             netns.inside(name, lambda: disable_segmentation("eth0"))
-        if spec.host_mbit:
+        rates = spec.host_mbit
+        rate = rates[self.hosts.index(host)] if isinstance(rates, tuple) else rates
+        if rate:
             plain = replace(spec, queues=Queueing.FIFO)
             for device, where in (("eth0", name), (host.name, switch)):
-                netns.batch("tc", shaping.commands(device, plain, spec.host_mbit), where)
+                netns.batch("tc", shaping.commands(device, plain, rate), where)
 
     def _set_host_sysctls(self, namespace: str) -> str:
         """Set the sysctls of a host; returns what its routes need in place of one it lacks."""

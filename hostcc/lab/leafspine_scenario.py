@@ -27,6 +27,7 @@ from hostcc.lab.scenario import (
 
 MAX_SCENARIO_HOSTS = 64
 HostName = Annotated[str, Meta(pattern=r"^h[1-9][0-9]{0,3}\Z", description="h1, h2 ...")]
+HostRate = Annotated[float, Meta(ge=0, le=10_000)]
 Dscp = Annotated[int, Meta(ge=0, le=63)]
 EVENTS = {
     "spine-down": 1,
@@ -50,8 +51,8 @@ class LeafSpineFabric(FabricSpec, frozen=True, forbid_unknown_fields=True, kw_on
     spines: Annotated[int, Meta(ge=1, le=MAX_SPINES)] = 4
     leaves: Annotated[int, Meta(ge=1, le=MAX_LEAVES)] = 2
     hosts_per_leaf: Annotated[int, Meta(ge=1, le=MAX_HOSTS)] = 4
-    host_mbit: Annotated[float, Meta(ge=0, le=10_000)] = 0.0
-    """Of a host's link, each direction; 0: as fast as the machine."""
+    host_mbit: HostRate | Annotated[tuple[HostRate, ...], Meta(max_length=MAX_SCENARIO_HOSTS)] = 0.0
+    """Of a host's link, each direction; 0: as fast as the machine.  A list: of h1, h2 ..."""
     queues: Literal["fifo", "strict", "shares"] = "fifo"
     """Of links between leaf and spine: one, or one for each of `levels`."""
     levels: Annotated[tuple[Dscp, ...], Meta(max_length=12)] = (40, 32, 24, 16, 8)
@@ -122,6 +123,9 @@ def _check_fabric(fabric: LeafSpineFabric) -> Iterator[Problem]:
             f"at most {MAX_SCENARIO_HOSTS} hosts in all",
             fabric.leaves * fabric.hosts_per_leaf,
         )
+    rates, hosts = fabric.host_mbit, fabric.leaves * fabric.hosts_per_leaf
+    if isinstance(rates, tuple) and len(rates) != hosts:
+        yield "fabric.host_mbit", f"a rate, or one of each of {hosts} hosts", list(rates)
     if fabric.ecn_threshold_packets:
         yield (
             "fabric.ecn_threshold_packets",

@@ -32,6 +32,8 @@ START_LEAD_S = 0.1
 """From the release of the barrier to the common start time."""
 COMMAND_ITERATION_S = 1.0
 """Taken for a command's iteration when its job gives neither compute_ms nor comm_ms."""
+LAST_ITERATIONS = 4
+"""Of jobs that end by themselves: so many before their end agents are asked for their turns."""
 MAX_SLOWDOWN = 8.0
 """A phase that takes more than this times its ideal duration, plus patience, is given up."""
 
@@ -209,7 +211,7 @@ class _Phase:
         pending = actions.Pending(list(plan.scenario.action) if plan.actions else [])
         stage = events.Stage(self.network, self.agents, watch, self.arrive)
         limit = result.start + _patience_s(plan)
-        stopping = False
+        stopping = asked = False
         while not watch.finished:
             elapsed = time.monotonic() - result.start
             wait = pending.next_in(elapsed)
@@ -228,6 +230,9 @@ class _Phase:
                 self._count_resets()
                 result.turns = agents.turns_since(self.agents)
                 watch.stop([job.name for job in plan.jobs])
+            elif not asked and watch.all_leave and watch.most >= plan.iterations - LAST_ITERATIONS:
+                asked = True
+                result.turns = agents.turns_since(self.agents)
             if time.monotonic() > limit:
                 raise LabError(f"gave up after {limit - result.start:.0f} s: too slow to be useful")
             if not plan.jobs and elapsed > plan.iterations:

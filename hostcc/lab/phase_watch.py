@@ -79,6 +79,16 @@ class Watch:
         return min((len(self.iterations(job)) for job in self.staying), default=0)
 
     @property
+    def most(self) -> int:
+        """Iterations of the job that has the most."""
+        return max((len(self.iterations(job)) for job in self.jobs), default=0)
+
+    @property
+    def all_leave(self) -> bool:
+        """Whether every job ends by itself."""
+        return all(leaves(job) for job in self.jobs)
+
+    @property
     def finished(self) -> bool:
         """Whether all jobs have ended."""
         return not self.later and all(rank.finished for rank in self.job_ranks)

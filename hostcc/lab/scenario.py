@@ -81,6 +81,12 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Equal parts of an iteration's bytes, sent one after the other; with pattern = "push"."""
     burst_pause_ms: Milliseconds = 0.0
     """Computing between two bursts; it is a part of compute_ms."""
+    change_at_iteration: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """The iteration from which on the job is another one; 0: it stays as it is."""
+    change_bytes_factor: Annotated[float, Meta(gt=0, le=100)] = 1.0
+    """Times its bytes, from then on."""
+    change_pause_ms: Milliseconds = 0.0
+    """Computing in that one iteration besides compute_ms, as for a checkpoint."""
     declare_bytes: bool = False
     """Whether `hostcc run` is told the bytes per iteration."""
     command: Annotated[tuple[Argument, ...], Meta(max_length=256)] = ()

@@ -107,8 +107,8 @@ class FabricSettings:
     """DSCP of each queue, the highest first; what is not marked has one more."""
     ecn_threshold_packets: int = 0
     """Queue length at which packets that allow it are marked CE; 0: no marking."""
-    host_mbit: float = 0.0
-    """Of each direction of each host's link; 0: not shaped."""
+    host_mbit: float | tuple[float, ...] = 0.0
+    """Of each direction of each host's link, or of one host after the other; 0: not shaped."""
     single_packets: int = 0
     """Segmentation offload is off and a host sends at most so many packets at once; 0: as the
     kernel likes, which is faster but makes queues move in steps of 64 kB."""

@@ -28,6 +28,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from pathlib import Path
 
 from hostcc import mark
@@ -57,6 +59,12 @@ class Work:
     bursts: int
     burst_pause_s: float
     """Of the compute time, between two bursts."""
+    change_at: int
+    """Iteration from which on it has other bytes; 0: none."""
+    change_bytes: float
+    """Times those before."""
+    change_pause_s: float
+    """Computing besides, in that iteration."""
     start_s: float
     iterations: int
     """0: until told to stop."""
@@ -69,6 +77,11 @@ class Work:
     """Source ports follow from the seed, so that switches hash them alike in every run."""
     marks: bool
     """Whether the agent is told where iterations end."""
+
+    def bytes_in(self, iteration: int) -> int:
+        """Bytes of an iteration, counted from 1."""
+        changed = 0 < self.change_at <= iteration
+        return max(1, round(self.bytes * self.change_bytes)) if changed else self.bytes
 
     @property
     def successor(self) -> int:
@@ -197,8 +210,9 @@ def say(line: str) -> None:
 def varying_bytes(work: Work) -> Iterator[int]:
     """Bytes of every iteration: the same sequence on both ranks, and under every variant."""
     chance = random.Random(f"{work.seed}/{work.job}/bytes")
-    while True:
-        yield max(1, round(work.bytes * (1 + work.bytes_jitter * chance.uniform(-1, 1))))
+    for number in count(1):
+        jitter = work.bytes_jitter * chance.uniform(-1, 1)
+        yield max(1, round(work.bytes_in(number) * (1 + jitter)))
 
 
 def bursts(work: Work, links: Sequence[socket.socket], whole: int) -> list[Amounts]:
@@ -245,15 +259,20 @@ def ring(
     """Every rank of an all-reduce; rank 0 reports, and its leaving ends the others."""
     exchange = Exchange([*outward, *inward])
     steps = 2 * (len(work.peers) - 1)
-    plans = []
-    for part in shares(work.bytes, steps):
-        sizes = shares(part, work.flows)
-        plans.append(
-            (list(zip(outward, sizes, strict=True)), list(zip(inward, sizes, strict=True)))
-        )
+    numbers = count(1)
+
+    @cache
+    def plans(size: int) -> list[tuple[Amounts, Amounts]]:
+        made: list[tuple[Amounts, Amounts]] = []
+        for part in shares(size, steps):
+            sizes = shares(part, work.flows)
+            made.append(
+                (list(zip(outward, sizes, strict=True)), list(zip(inward, sizes, strict=True)))
+            )
+        return made
 
     def communicate() -> None:
-        for sending, receiving in plans:
+        for sending, receiving in plans(work.bytes_in(next(numbers))):
             exchange.transfer(sending, receiving)
 
     try:
@@ -272,24 +291,26 @@ def iterate(work: Work, orders: Orders, communicate: Callable[[], None], report:
     now = orders.wait_start() + work.start_s
     orders.sleep_until(now)
     end_time = now + work.stop_after_s if work.stop_after_s else float("inf")
-    count = 0
+    done = 0
     while follows or not (
-        orders.check() or now >= end_time or (work.iterations and count >= work.iterations)
+        orders.check() or now >= end_time or (work.iterations and done >= work.iterations)
     ):
         start = now
         compute = work.compute_s - (work.bursts - 1) * work.burst_pause_s
         compute *= 1 + work.jitter * chance.uniform(-1, 1)
+        done += 1
+        if done == work.change_at:
+            compute += work.change_pause_s
         if follows:
             time.sleep(max(0.0, start + compute - time.monotonic()))
         else:
             orders.sleep_until(start + compute)
         communicate()
         now = time.monotonic()
-        count += 1
         if work.marks:
             mark.iteration()
         if report:
-            say(f"iteration {count} {now - start:.6f} {int(start * 1e9)} {int(now * 1e9)}")
+            say(f"iteration {done} {now - start:.6f} {int(start * 1e9)} {int(now * 1e9)}")
 
 
 def report_retransmissions(links: list[socket.socket]) -> None:

@@ -18,8 +18,8 @@ from hostcc.paths.egress_queues import DEFAULT_KINDS, MAJOR, undo
 from hostcc.system.netlink import TC_KIND, TC_MESSAGE, attributes, dump
 
 SYSFS = Path("/sys/class/net")
-TC_TIMEOUT_S = 1.0
-"""For one run of tc."""
+TC_TIMEOUT_S = 10.0
+"""For one run of tc; one that is ended leaves queues half made, and the device is left alone."""
 _RTM_GETQDISC = 38
 _ROOT = 0xFFFFFFFF  # TC_H_ROOT
 

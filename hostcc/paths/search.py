@@ -50,6 +50,8 @@ class SearchSettings:
     """Ports under way at a time."""
     silent_end: int = 3
     """Hops without any answer that end a path of unknown length."""
+    distance: int = 0
+    """Hops to the destination, itself included, where that is known; 0: it is found out first."""
 
     @property
     def whole_ports(self) -> int:
@@ -126,15 +128,16 @@ class Search:
         self._complete: dict[int, Port] = {}
         self._tried = 0
         self._probes = self._lost = 0
-        self._distance = 0
-        self._measuring = True
+        self._distance = self._set.distance
+        self._measuring = not self._distance
         self._unanswered = 0
         self._checks: set[tuple[int, int]] = set()
         self._sprayed = False
         self._rtt: dict[int, float] = {}
         self._exhausted = False
         self._verified = False
-        self._queue.append((0, 1, 1))
+        if self._measuring:
+            self._queue.append((0, 1, 1))
 
     @property
     def done(self) -> bool:

@@ -34,6 +34,12 @@ def test_members_know_some_others_by_the_labs_addresses() -> None:
 
 
 @pytest.mark.unit
+def test_agents_are_scheduled_as_those_of_the_unit() -> None:
+    unit = Path(__file__).parents[2] / "packaging" / "hostcc.service"
+    assert f"Nice={agents.NICENESS}" in unit.read_text().splitlines()
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("declared", [True, False])
 def test_the_hosts_share_of_the_work_is_declared_or_not(declared: bool) -> None:
     job = PlacedJobSpec(
@@ -63,9 +69,9 @@ def test_agents_gossip_over_the_labs_network() -> None:
         running = agents.start(fabric, HOSTS[:2], {}, gossiping=True)
         try:
             one, two = running
-            until(lambda: peers(one) == {"h2": "alive"}, one.log.read_text, 40)
-            until(lambda: peers(two) == {"h1": "alive"}, two.log.read_text, 40)
-            until(lambda: agreed(one) == agreed(two) != "", one.log.read_text, 40)
+            until(lambda: peers(one) == {"h2": "alive"}, one.log.read_text, 120)
+            until(lambda: peers(two) == {"h1": "alive"}, two.log.read_text, 120)
+            until(lambda: agreed(one) == agreed(two) != "", one.log.read_text, 120)
         finally:
             agents.stop(running)
         running = agents.start(fabric, HOSTS[:1], {})

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kernel
 
 
 def sleeper(group: Path) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "600"])
     (group / "cgroup.procs").write_text(str(process.pid))
     return process
 
@@ -26,7 +26,7 @@ def test_processes_below_are_found_and_ended(cgroup: Path) -> None:
     outer, deep = sleeper(cgroup / "h1"), sleeper(inner)
     assert sorted(processes(cgroup)) == sorted([outer.pid, deep.pid])
     empty(cgroup / "h1")
-    assert (outer.wait(10), deep.wait(10)) == (-9, -9)
+    assert (outer.wait(60), deep.wait(60)) == (-9, -9)
     assert (cgroup / "h1").exists()
     assert not inner.exists()
     (cgroup / "h1").rmdir()

@@ -75,7 +75,7 @@ def test_trains_across_the_bottleneck(tmp_path: Path, options: str) -> None:
         [sys.executable, "-m", "hostcc", "lab", "run", str(path), "--compare", "cubic", "--json"],
         capture_output=True,
         check=False,
-        timeout=200,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr.decode()
     (run,) = json.loads(done.stdout)["variants"][0]["runs"]

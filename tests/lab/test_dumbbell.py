@@ -16,6 +16,7 @@ from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 from hostcc.lab.scenario_hosts import LEFT, hosts_of, packet_bytes
 from hostcc.lab.topology import Link
 from hostcc.system.cgroups import resolve_root
+from tests.patience import until
 
 pytestmark = pytest.mark.kernel
 
@@ -57,7 +58,7 @@ def swallow(link: socket.socket) -> None:
 
 def dial(fabric: Dumbbell, host: str, address: str, port: int) -> socket.socket:
     return netns.inside(
-        fabric.namespace(host), lambda: socket.create_connection((address, port), 10)
+        fabric.namespace(host), lambda: socket.create_connection((address, port), 60)
     )
 
 
@@ -131,7 +132,9 @@ def test_base_round_trip_time(base_rtt_us: int) -> None:
         for address in (HOSTS[1].address, HOSTS[1].address6):
             port = serve(fabric, "h2", address, echo)
             with dial(fabric, "h1", address, port) as link:
-                assert base_rtt_us - 60 <= rtt_us(link) <= 2 * base_rtt_us
+                # One exchange without a delay of the machine is enough; none is faster.
+                until(lambda: rtt_us(link) <= 2 * base_rtt_us, f"{base_rtt_us} us")
+                assert base_rtt_us - 60 <= rtt_us(link)
     assert leftovers(fabric) == []
 
 

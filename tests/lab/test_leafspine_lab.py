@@ -72,7 +72,7 @@ def run(tmp_path: Path, text: str, *extra: str) -> dict[str, Any]:
     path.write_text(text)
     command = [sys.executable, "-m", "hostcc", "lab", "run", str(path), "--json", *extra]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err.decode()
     assert err == b""
     # A record goes last, after everything that it names.
@@ -123,10 +123,10 @@ def test_a_killed_lab_is_removed_by_down(tmp_path: Path) -> None:
         def mine() -> list[state.LabState]:
             return [one for one in state.recorded() if one.pid == process.pid]
 
-        until(lambda: bool(mine()), "a record", 30)
+        until(lambda: bool(mine()), "a record", 60)
         (lab,) = mine()
         agents = Path(lab.run_dir)
-        until((agents / "h4" / "control.sock").exists, "the agents", 60)
+        until((agents / "h4" / "control.sock").exists, "the agents", 120)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert things() - before
@@ -137,7 +137,7 @@ def test_a_killed_lab_is_removed_by_down(tmp_path: Path) -> None:
         process.wait()
 
 
-def test_a_longer_way_and_slower_hosts(tmp_path: Path) -> None:
+def test_a_longer_way_and_a_slower_host(tmp_path: Path) -> None:
     text = """
     iterations = 3
     alone_iterations = 1
@@ -146,7 +146,7 @@ def test_a_longer_way_and_slower_hosts(tmp_path: Path) -> None:
     spines = 2
     hosts_per_leaf = 1
     base_rtt_us = 20050
-    host_mbit = 10
+    host_mbit = [0, 10]
     [[job]]
     name = "a"
     on = ["h1", "h2"]
@@ -159,34 +159,52 @@ def test_a_longer_way_and_slower_hosts(tmp_path: Path) -> None:
     found = run(tmp_path, text, "--compare", "cubic")
     (variant,) = found["variants"]
     (job,) = variant["runs"][0]["jobs"]
-    # 25 kB at 10 Mbit/s and an answer that cannot be back before a round trip is over.
-    assert min(job["seconds"]) >= 0.02 + 0.018
+    # 25 kB at 10 Mbit/s, of which some packets leave at once, and an answer that cannot be back
+    # before a round trip is over: well above either.
+    assert min(job["seconds"]) >= 0.03
 
 
+# A process that stands still must not make the higher level run dry: what the sender of the lowest
+# and both receivers have in hand is little, beside all that the higher level sends.
 SINK = """
 import select, socket, sys
-listener = socket.create_server((sys.argv[1], 5000))
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
+listener.bind((sys.argv[1], 5000))
+listener.listen()
 print("ready", flush=True)
 links = [listener.accept()[0] for _ in range(2)]
 while links:
     for link in select.select(links, [], [])[0]:
-        if not link.recv(1 << 18, socket.MSG_TRUNC):
+        try:
+            more = link.recv(1 << 18, socket.MSG_TRUNC)
+        except ConnectionResetError:
+            more = 0
+        if not more:
             links.remove(link)
 """
 SOURCE = """
-import select, socket, sys, time
+import select, socket, struct, sys
 links = []
-for tos in (0, 0xA0):
+for tos, buffer in ((0, 1 << 16), (0xA0, 1 << 21)):
     link = socket.socket()
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     link.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
     link.connect((sys.argv[1], 5000))
     link.setblocking(False)
     links.append(link)
-end = time.monotonic() + 1.5
-while time.monotonic() < end:
-    for link in select.select([], links, [], 0.1)[1]:
-        link.send(bytes(1 << 16))
+low, high = links
+low.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+left = 4_000_000
+while left > 0:
+    for link in select.select([], links, [])[1]:
+        sent = link.send(bytes(1 << 16))
+        left -= sent if link is high else 0
+low.close()
+high.shutdown(socket.SHUT_WR)
+high.setblocking(True)
+high.recv(1)
 """
 
 
@@ -207,7 +225,7 @@ def test_a_higher_level_goes_first_and_the_lowest_does_not_starve() -> None:
             assert sink.stdout is not None
             assert sink.stdout.readline() == b"ready\n"
             with spawn(client, SOURCE) as source:
-                assert source.wait(30) == 0
+                assert source.wait(300) == 0
             sent = {one.dscp: one.bytes for one in lab.segments()}
             sink.kill()
     assert sent[40] > 3 * sent[0] > 0

@@ -75,6 +75,11 @@ def test_jobs_that_an_event_starts_wait_for_it() -> None:
         ({"fabric": FABRIC}, "job: expected at least one"),
         ({"fabric": {**FABRIC, "kind": "ring"}, "job": [JOB]}, "fabric.kind: expected one of"),
         ({"fabric": {**FABRIC, "hosts_per_leaf": 50}, "job": [JOB]}, "fabric.hosts_per_leaf"),
+        (
+            {"fabric": {**FABRIC, "host_mbit": [9]}, "job": [JOB]},
+            "fabric.host_mbit: expected a rate, or one of each of 4 hosts",
+        ),
+        ({"fabric": {**FABRIC, "host_mbit": -1}, "job": [JOB]}, "fabric.host_mbit: expected"),
         ({"fabric": {**FABRIC, "levels": [8, 8]}, "job": [JOB]}, "fabric.levels: expected every"),
         ({"fabric": {**FABRIC, "queues": "red"}, "job": [JOB]}, "fabric.queues: expected one of"),
         (

@@ -39,6 +39,7 @@ name = "b"
 compute_ms = 10
 comm_ms = 10
 """
+PATIENCE_S = 600
 FOREVER = TINY.replace("iterations = 5", "iterations = 100000").replace(
     "alone_iterations = 3", "alone_iterations = 0"
 )
@@ -56,7 +57,7 @@ def run(path: Path, *extra: str) -> dict[str, Any]:
         [sys.executable, "-m", "hostcc", "lab", "run", str(path), "--json", *extra],
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b""
@@ -107,7 +108,7 @@ def test_table_for_people(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 def test_ring_of_four_with_jitter_delay_and_background(tmp_path: Path) -> None:
     text = """
-    iterations = 4
+    iterations = 20
     alone_iterations = 2
     [fabric]
     base_rtt_us = 500
@@ -135,17 +136,18 @@ def test_ring_of_four_with_jitter_delay_and_background(tmp_path: Path) -> None:
     found = run(write(tmp_path, text), "--compare", "cubic")
     (measured,) = found["variants"][0]["runs"]
     ring, guest = measured["jobs"]
-    assert len(ring["seconds"]) >= 4
+    assert len(ring["seconds"]) >= 20
     assert len(guest["seconds"]) == 3
     assert guest["starts_s"][0] >= 0.02 - 1e-6
     udp, bulk = measured["background"]
-    assert 5 < udp["mean_mbit"] < 21
+    # It makes up for what it was late, so more than 20 where it was late right at the begin.
+    assert 5 < udp["mean_mbit"] < 35
     assert bulk["mean_mbit"] > 10
 
 
 def test_jobs_that_never_pause_and_whose_bytes_vary(tmp_path: Path) -> None:
     text = """
-    iterations = 8
+    iterations = 20
     alone_iterations = 0
     [[job]]
     name = "busy"
@@ -157,7 +159,7 @@ def test_jobs_that_never_pause_and_whose_bytes_vary(tmp_path: Path) -> None:
     """
     found = run(write(tmp_path, text), "--compare", "cubic")
     busy, uneven = found["variants"][0]["runs"][0]["jobs"]
-    assert min(len(busy["seconds"]), len(uneven["seconds"])) >= 8
+    assert min(len(busy["seconds"]), len(uneven["seconds"])) >= 20
     assert max(uneven["seconds"]) > 2 * min(uneven["seconds"])
 
 
@@ -194,16 +196,17 @@ def test_actions_are_done_when_due(tmp_path: Path) -> None:
         TINY
         + f"""
     [[action]]
-    at_iteration = 2
-    run = ["touch", "{mark}"]
-    [[action]]
     at_ms = 1
     run = ["false"]
+    [[action]]
+    at_iteration = 2
+    run = ["touch", "{mark}"]
     """
     )
     found = run(write(tmp_path, text), "--compare", "cubic")
     events = found["variants"][0]["runs"][0]["events"]
     assert mark.exists()
+    # Also where a busy machine does both at once: what is due together keeps its order.
     assert [event["problem"] for event in events] == ["failed", ""]
 
 
@@ -294,7 +297,7 @@ def start_forever(tmp_path: Path) -> tuple[subprocess.Popen[bytes], set[str]]:
         stderr=subprocess.PIPE,
         process_group=0,
     )
-    patience = Patience(30.0)
+    patience = Patience(60.0)
     while patience.lasts():
         for lab in state.recorded():
             if lab.pid == process.pid and list(Path(lab.run_dir).glob("*.stderr")):
@@ -310,7 +313,7 @@ def start_forever(tmp_path: Path) -> tuple[subprocess.Popen[bytes], set[str]]:
 def test_signals_leave_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
     process, before = start_forever(tmp_path)
     os.killpg(process.pid, number)  # as a terminal does
-    _, error = process.communicate(timeout=120)
+    _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == status
     assert b"Traceback" not in error
     assert not things() - before
@@ -322,7 +325,7 @@ def test_down_removes_what_a_kill_leaves(tmp_path: Path) -> None:
     down.down()
     assert process.poll() is None, "a lab that runs is left alone"
     process.kill()
-    process.communicate(timeout=120)
+    process.communicate(timeout=PATIENCE_S)
     assert things() > before
     assert lab.id in down.down()
     assert not things() - before
@@ -336,7 +339,7 @@ def test_down_all_ends_a_running_lab(tmp_path: Path) -> None:
     alone.mkdir()
     shutil.copy(state.STATE_DIRECTORY / f"{lab.id}.json", alone)
     assert down.down(running_too=True, directory=alone) == [lab.id]
-    process.communicate(timeout=120)
+    process.communicate(timeout=PATIENCE_S)
     assert not things() - before
     assert lab.id not in [found.id for found in state.recorded()]
 
@@ -357,7 +360,7 @@ def test_a_pid_that_is_reused_does_not_keep_a_lab() -> None:
 
 def test_bandwidth_is_drawn_on_a_terminal_while_it_runs(tmp_path: Path) -> None:
     picture = tmp_path / "live.png"
-    words = ["lab", "run", str(write(tmp_path, TINY)), "--compare", "cubic", "--iterations", "60"]
+    words = ["lab", "run", str(write(tmp_path, TINY)), "--compare", "cubic", "--iterations", "120"]
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     with subprocess.Popen(
@@ -381,3 +384,22 @@ def test_bandwidth_is_drawn_on_a_terminal_while_it_runs(tmp_path: Path) -> None:
     assert re.search(r"cubic: (jobs sent at once|too short to tell)", text)
     assert f"drawn: {picture}" in text
     assert picture.stat().st_size > 10_000
+
+
+def test_jobs_that_end_by_themselves_are_asked_for_their_turns_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[int] = []
+
+    def since(agents: Any) -> dict[str, float]:
+        asked.append(len(agents))
+        return {"a": time.monotonic()}
+
+    monkeypatch.setattr("hostcc.lab.agents.turns_since", since)
+    path = write(tmp_path, TINY.replace("comm_ms = 10\n", "comm_ms = 10\niterations = 5\n"))
+    assert main(["lab", "run", str(path), "--compare", "cubic", "--json"]) == 0
+    (variant,) = json.loads(capsys.readouterr().out)["variants"]
+    turns = {job["name"]: job["turns_from_s"] for job in variant["runs"][0]["jobs"]}
+    assert turns["a"] > 0
+    assert turns["b"] is None
+    assert asked == [0] * 3  # each of them alone, and both

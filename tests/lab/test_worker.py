@@ -4,6 +4,7 @@ import socket
 from contextlib import closing
 from itertools import islice
 
+import msgspec
 import pytest
 
 from hostcc.lab.launch import Options, worker_orders
@@ -13,8 +14,11 @@ from hostcc.lab.worker import Work, bursts, from_environment, varying_bytes
 pytestmark = pytest.mark.unit
 
 
-def work(monkeypatch: pytest.MonkeyPatch, rank: int, percent: float, bursts: int = 1) -> Work:
-    job = JobSpec(name="a", comm_ms=1, bytes_jitter_percent=percent, flows=3, bursts=bursts)
+def work(
+    monkeypatch: pytest.MonkeyPatch, rank: int, percent: float, bursts: int = 1, **keys: float
+) -> Work:
+    settings = {"bytes_jitter_percent": percent, "bursts": bursts, **keys}
+    job = msgspec.convert({"name": "a", "comm_ms": 1, "flows": 3, **settings}, JobSpec)
     values = {
         "HOSTCC_JOB": "a",
         "HOSTCC_RANK": str(rank),
@@ -38,6 +42,13 @@ def test_both_ranks_draw_the_same_sizes(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_sizes_are_exact_without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(islice(varying_bytes(work(monkeypatch, 0, 0)), 3)) == [1000] * 3
+
+
+def test_sizes_change_from_an_iteration_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = work(monkeypatch, 0, 0, change_at_iteration=3, change_bytes_factor=2.5)
+    assert list(islice(varying_bytes(orders), 4)) == [1000, 1000, 2500, 2500]
+    assert [orders.bytes_in(at) for at in (1, 2, 3)] == [1000, 1000, 2500]
+    assert orders.change_pause_s == 0
 
 
 def test_bursts_carry_all_bytes_over_every_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-GIVE_UP_S = 30
+GIVE_UP_S = 120
 
 
 def family(address: str) -> int:

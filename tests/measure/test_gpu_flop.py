@@ -119,6 +119,9 @@ def test_shares() -> None:
     assert shares((), None, {1: "a"}) == {}
     rounded = {0: 3.1425454158104612e16, 1: 5.005163250898363e16, 2: 3.1425454158104596e16}
     assert shares((), rounded, dict.fromkeys(rounded, "a")) == {"a": 1.0}
+    assert shares((), {1: 9e307, 2: 9e307, 3: 9e307}, {1: "a", 2: "a"}) == {
+        "a": pytest.approx(2 / 3)
+    }
 
 
 @given(

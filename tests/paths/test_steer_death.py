@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,10 @@ class Agents:
         assert out is not None
         return out.readline().decode().strip()
 
+    def ended(self, name: str) -> Callable[[], bool]:
+        process = self.running[name]
+        return lambda: process.poll() is not None
+
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
         process.kill()
@@ -74,7 +78,8 @@ def test_killed_before_every_step(
         agents.start(survivor)
         for step in range(1, steps + 1):
             agents.start(victim, step)
-            assert agents.running[victim].wait(timeout=30) == -signal.SIGKILL, f"step {step}"
+            until(agents.ended(victim), f"the end of {victim} before step {step}", 120.0)
+            assert agents.running[victim].returncode == -signal.SIGKILL, f"step {step}"
             agents.kill(victim)
         agents.start(victim)
         for _ in range(2):  # whoever is new goes on where the dead one was

@@ -19,7 +19,10 @@ from tests.paths.steer_stage import PORT, Pair, counters, until
 
 pytestmark = pytest.mark.kernel
 
-WIRE = range(50000, 50032)
+WIRE = range(20000, 20032)
+"""Below the ephemeral ports, so that no stream begins with one of them."""
+LABELS = 48
+"""By chance so many show no more than two of four paths at one boot in 10^13."""
 
 
 @pytest.fixture(scope="module")
@@ -111,13 +114,13 @@ def _still(pair: Pair) -> bool:
 def test_a_real_connection_takes_its_port_back(fabric: LeafSpine) -> None:
     with Pair(fabric) as pair:
         one = pair.stream()
-        pair.move(one.flow, 50999)
+        pair.move(one.flow, 20999)
         until(lambda: pair.kernels["h1"].leaving()[0].packets > 0, "packets")
         server = pair.stream(port=PORT + 1)  # another destination port: no conflict
         assert server.finish() >= 0
         assert pair.kernels["h1"].leaving()[0].broken is Broken.OK
         with pytest.raises(OSError, match=r"refused|reset"):
-            _connect(pair, 50999)  # the listener has left; the SYN is what matters
+            _connect(pair, 20999)  # the listener has left; the SYN is what matters
         assert pair.kernels["h1"].leaving()[0].broken is Broken.COLLISION
         pair.tick()
         assert one.finish() > 0
@@ -158,9 +161,11 @@ def test_ipv6_flow_label_moves_a_flow_without_the_receiver() -> None:
     ):
         stream = pair.stream()
         busy = set()
-        for label in range(1, 20):
+        for label in range(1, LABELS + 1):
             pair.kernels["h1"].label(stream.flow, label * 40503 & 0xFFFFF)
             busy.add(_busiest(fabric))
+            if len(busy) >= 3:
+                break
         assert len(busy) >= 3
         assert pair.kernels["h2"].arriving() == []
         pair.kernels["h1"].plain(stream.flow)

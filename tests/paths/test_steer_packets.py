@@ -23,6 +23,8 @@ ACK, SYN, RST = 0x10, 0x02, 0x04
 SEQ, ACKED = 7, 9
 """What packets here carry unless they say otherwise."""
 SHAPES = ["plain", "vlan", "qinq", "options"]
+STALE_S, KEEP_S = 1000, 10
+"""Heartbeats are good for longer than any test stands still."""
 
 
 class Programs:
@@ -31,9 +33,9 @@ class Programs:
         self.out, self.into = obj.map("steer_out"), obj.map("steer_in")
         self.beat()
 
-    def beat(self, age_s: float = 0.0) -> None:
-        now = time.monotonic_ns() - int(age_s * 1e9)
-        self.obj.map("steer_conf").update(0, (now, 10**9, 10**10))
+    def beat(self, age_s: float = 0.0, stale_s: float = STALE_S) -> None:
+        at_ns = time.monotonic_ns() - int(age_s * 1e9)
+        self.obj.map("steer_conf").update(0, (at_ns, int(stale_s * 1e9), KEEP_S * 10**9))
 
     def leave(self, ends: tuple[str, str], kind: str = "STEER_REWRITE", label: int = 0) -> None:
         enum = self.obj.enums
@@ -166,16 +168,16 @@ def test_fragments(programs: Programs, ends: tuple[str, str]) -> None:
 def test_a_silent_agent_means_the_socket_s_own_port(programs: Programs) -> None:
     programs.leave(V4)
     programs.arrive(V4)
-    programs.beat(age_s=2.0)
+    programs.beat(age_s=2.0, stale_s=1.0)
     assert programs.run("egress", whole(V4, OWN)) == whole(V4, OWN)
     # but what is on its way is still understood:
     assert programs.run("ingress", whole(V4, WIRE)) == whole(V4, OWN)
 
 
 def test_an_unused_translation_ends_by_itself(programs: Programs) -> None:
-    programs.arrive(V4, idle_s=9.0)
+    programs.arrive(V4, idle_s=KEEP_S / 2)  # more would be over when this process stands still
     assert programs.run("ingress", whole(V4, WIRE)) == whole(V4, OWN)
-    programs.arrive(V4, idle_s=11.0)
+    programs.arrive(V4, idle_s=KEEP_S + 1)
     assert programs.run("ingress", whole(V4, WIRE)) == whole(V4, WIRE)
     assert programs.into.lookup(key(*V4, WIRE)) is None
 

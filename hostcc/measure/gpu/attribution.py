@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+MAX_USE = 1e300
+"""Of a process, in any unit: with more, sums would no longer be finite."""
+
 
 def shares(
     pids: Sequence[int], pid_use: Mapping[int, float] | None, owners: Mapping[int, str]
@@ -34,4 +37,4 @@ def shares(
 
 
 def _weight(use: float) -> float:
-    return use if math.isfinite(use) and use > 0 else 0.0
+    return min(use, MAX_USE) if math.isfinite(use) and use > 0 else 0.0
