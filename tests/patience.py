@@ -10,6 +10,8 @@ from pathlib import Path
 
 LOADAVG = Path("/proc/loadavg")
 POLL_S = 0.01
+PATIENCE_S = 120.0
+"""Only bounds a failure."""
 
 
 def share(loadavg: str, processors: int) -> float:
@@ -35,7 +37,7 @@ class Patience:
 def until(
     true: Callable[[], object],
     what: str | Callable[[], str],
-    patience_s: float = 30.0,
+    patience_s: float = PATIENCE_S,
     meanwhile: Callable[[], object] = int,
 ) -> None:
     """Wait for something; AssertionError that says for what when patience has ended."""

@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from tests import patience, unit_sandbox
+from tests import groups, patience, unit_sandbox
 
 HOSTCC = (sys.executable, "-m", "hostcc")
 IN_UNIT = tuple(unit_sandbox.within()) if os.environ.get("HOSTCC_TEST_UNIT") else ()
@@ -54,11 +54,20 @@ for line in sys.stdin:
 
 
 until = patience.until
+PATIENCE_S = patience.PATIENCE_S
+FILTERS = 10
+"""Of the queues by level: five levels, IPv4 and IPv6."""
 
 
 def available() -> set[str]:
     """Congestion controls that are registered now."""
     return set(AVAILABLE.read_text().split())
+
+
+def begun(status: dict[str, Any]) -> bool:
+    """Whether each part of an agent runs, or says why not: it answers before it starts them."""
+    waiting = (None, "not started yet")
+    return not any(row["state"] == "off" and row["reason"] in waiting for row in status["parts"])
 
 
 class Talker:
@@ -157,7 +166,7 @@ class RealHost:
         return path
 
     def start(self, text: str = "", inside: bool = True, **agent: Any) -> subprocess.Popen[str]:
-        """Start an agent, inside of the namespace or outside, and wait until it answers."""
+        """Start an agent, inside of the namespace or outside; wait until all of it has begun."""
         path = self.configure(text, **agent)
         enter = self.enter if inside else ()
         log = (self.folder / "agent.log").open("a")
@@ -169,13 +178,25 @@ class RealHost:
                 text=True,
             )
         self.agents.append(process)
-        until(lambda: process.poll() is not None or self.answers(process.pid), self.log)
+        until(lambda: process.poll() is not None or self.acts(process.pid), self.log, PATIENCE_S)
         assert process.poll() is None, self.log()
         return process
 
     def answers(self, pid: int) -> bool:
+        return self._status_of(pid) is not None
+
+    def acts(self, pid: int) -> bool:
+        """Whether that agent answers, and each of its parts runs, or says why it does not."""
+        status = self._status_of(pid)
+        return status is not None and begun(status)
+
+    def _status_of(self, pid: int) -> dict[str, Any] | None:
+        """What the agent answers; None: another one does, or none."""
         done = self.client("status", "--json")
-        return done.returncode == 0 and json.loads(done.stdout)["agent"]["pid"] == pid
+        if done.returncode:
+            return None
+        status: dict[str, Any] = json.loads(done.stdout)
+        return status if status["agent"]["pid"] == pid else None
 
     def log(self) -> str:
         return (self.folder / "agent.log").read_text()
@@ -213,9 +234,16 @@ class RealHost:
 
         return tag(self.name, self.folder / "run")
 
+    def queued(self, device: str = "eth0") -> bool:
+        """Whether an agent's HTB queues are there, up to the last filter that it makes."""
+        if "qdisc htb c1c: root" not in self.inside("tc", "qdisc", "show", "dev", device):
+            return False
+        filters = self.inside("tc", "filter", "show", "dev", device, "parent", "c1c:")
+        return filters.count("flowid c1c:") == FILTERS
+
     def stop(self, process: subprocess.Popen[str], number: int = signal.SIGTERM) -> int:
         process.send_signal(number)
-        return process.wait(60)
+        return process.wait(PATIENCE_S)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -226,8 +254,6 @@ class RealHost:
                 process.kill()
                 process.wait()
         subprocess.run(["ip", "netns", "del", self.name], check=False)
-        for group in sorted(self.root.rglob("*"), key=lambda p: -len(p.parts)):
-            if group.is_dir():
-                group.rmdir()
-        self.root.rmdir()
+        groups.remove(self.root)  # whoever was killed may not have ended yet
         shutil.rmtree(self.folder / "run", ignore_errors=True)
+        until(lambda: not self.ours(), "the kernel to forget the congestion controls")

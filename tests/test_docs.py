@@ -39,6 +39,7 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.config.sections.pcie import PcieConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.config.sections.rdma import RdmaConfig
+from hostcc.config.sections.shifts import ShiftsConfig
 from hostcc.config.sections.users import UsersConfig
 from hostcc.daemon.api.messages import OPERATIONS
 from hostcc.daemon.changes import kinds as changes
@@ -66,6 +67,7 @@ SECTIONS = (
     PathsConfig,
     RdmaConfig,
     PcieConfig,
+    ShiftsConfig,
 )
 
 
@@ -75,6 +77,12 @@ def defaults(kind: type[msgspec.Struct]) -> dict[str, object]:
         for field in msgspec.structs.fields(kind)
         if field.default is not msgspec.NODEFAULT
     }
+
+
+def test_no_section_is_forgotten() -> None:
+    fields = msgspec.structs.fields(Config)
+    kinds = {type(getattr(Config(), field.name)) for field in fields}
+    assert {kind for kind in kinds if issubclass(kind, msgspec.Struct)} == set(SECTIONS)
 
 
 def test_every_key_with_its_default() -> None:

@@ -93,7 +93,7 @@ def nodes(tmp_path: Path, cgroup2: Path) -> Iterator[dict[str, Node]]:
 
 
 def stand_ins(folder: Path, nodes: dict[str, Node]) -> dict[str, str]:
-    """An environment with hostcc, ssh and systemctl."""
+    """An environment with hostcc, sleep, ssh and systemctl."""
     folder.mkdir()
     cases = "\n".join(
         f'root@{at}) exec {" ".join(nodes[name].enter)} sh -c "$2" ;;'
@@ -101,6 +101,13 @@ def stand_ins(folder: Path, nodes: dict[str, Node]) -> dict[str, str]:
     )
     scripts = {
         "hostcc": f'exec {sys.executable} -m hostcc "$@"',
+        # A job that goes on until the block has ended that begins it, and the time that it has to
+        # begin: as much as it needs.
+        "sleep": """case "$1" in
+10) while grep -qs "^State:.[RSDT]" "/proc/$PPID/status"; do /bin/sleep 0.2; done ;;
+2) until hostcc jobs | grep -q first; do /bin/sleep 0.2; done ;;
+*) exec /bin/sleep "$@" ;;
+esac""",
         "ssh": f'case "$1" in\n{cases}\n*) exit 255 ;;\nesac',
         # `enable --now hostcc`: returns once the agent answers, as a unit of Type=notify does.
         "systemctl": f"""test "$*" = "enable --now hostcc"
@@ -137,7 +144,9 @@ def run(text: str, env: dict[str, str], node: Node) -> str:
 
 
 def states(env: dict[str, str], node: Node) -> list[str]:
-    return [one["state"] for one in json.loads(run("hostcc peers --json", env, node))["peers"]]
+    """Of the others; empty before the node takes part."""
+    answer = json.loads(run("hostcc peers --json 2>/dev/null || true", env, node))
+    return [one["state"] for one in answer.get("peers", ())]
 
 
 def places(block: Block) -> tuple[str, ...]:
@@ -170,6 +179,6 @@ def test_the_quick_start_as_it_is_written(nodes: dict[str, Node], tmp_path: Path
     assert "alive" in peers
     (jobs,) = [shown for text, shown in said.items() if "hostcc jobs" in text]
     assert "first" in jobs
-    assert states(env, nodes["node2"]) == ["alive"]
+    until(lambda: states(env, nodes["node2"]) == ["alive"], nodes["node2"].log, PATIENCE_S)
     changes = json.loads(run("hostcc changes --json", env, nodes["node1"]))
     assert changes["in_force"] == []

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,10 @@ from tests.patience import until
 
 pytestmark = pytest.mark.kernel
 
+LEAST_S, MOST_S = 0.05, 5.0
+"""Of an iteration, seconds: the job's own 70 ms, and all for which a busy machine holds it up."""
+PATIENCE_S = 180.0
+"""Only bounds a failure."""
 TWO = """
 iterations = 100000
 alone_iterations = 0
@@ -45,7 +49,7 @@ def agent(tmp_path: Path) -> Iterator[Path]:
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
     ) as process:
         try:
-            until(lambda: _socket_of(process.pid), "the lab", 90)
+            until(lambda: _socket_of(process.pid), "the lab", PATIENCE_S)
             found = _socket_of(process.pid)
             assert found is not None
             yield found
@@ -71,6 +75,19 @@ def job(socket: Path) -> dict[str, Any]:
     return next((row for row in rows if row["name"] == "a"), {})
 
 
+def wait(socket: Path, true: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+    """The first row of job a of which something is true."""
+    row: dict[str, Any] = {}
+
+    def found() -> bool:
+        row.clear()
+        row.update(job(socket))
+        return true(row)
+
+    until(found, lambda: f"{what}: {row}", PATIENCE_S)
+    return row
+
+
 def command(socket: Path, *words: str) -> str:
     """What a command prints."""
     done = subprocess.run(
@@ -83,25 +100,30 @@ def command(socket: Path, *words: str) -> str:
 
 
 def test_the_gain_over_mode_off_and_what_shows_it(agent: Path, tmp_path: Path) -> None:
-    until(lambda: job(agent).get("recent", {}).get("iterations", 0) > 20, "iterations", 90)
+    wait(agent, lambda row: row.get("recent", {}).get("iterations", 0) > 20, "iterations")
     command(agent, "unfair", "off")
-    until(lambda: job(agent).get("off_iterations"), "iterations in mode off", 120)
-    off = job(agent)
+    off = wait(agent, lambda row: bool(row.get("off_iterations")), "iterations in mode off")
     assert off["mode"] == "off"
-    assert 0.05 < off["off_s"] < 0.5
+    assert LEAST_S < off["off_s"] < MOST_S
     assert off["gain_over"] in (None, "alone")
     command(agent, "unfair", "mltcp")
-    until(lambda: job(agent).get("gain_over") == "off", "the gain", 90)
-    now = job(agent)
+
+    def gained(row: dict[str, Any]) -> bool:
+        """Before its turn, the time alone is by the device's rate, which is not the fabric's."""
+        return row.get("gain_over") == "off" and (row["alone_s"] or 0.0) > LEAST_S
+
+    now = wait(agent, gained, "the gain")
     assert now["alone_how"]
-    assert 0.05 < now["alone_s"] < 0.5
+    assert now["alone_s"] < MOST_S
     assert now["gain"] == pytest.approx(now["off_s"] / now["recent"]["mean_period_s"])
 
-    shown = command(agent, "top", "--once").splitlines()
-    row = next(line for line in shown if line.startswith("a "))
-    assert "b/s" in row
-    assert row.endswith("x")
-    assert any(mark in row for mark in "▁▂▃▄▅▆▇█")
+    def drawn() -> bool:
+        shown = command(agent, "top", "--once").splitlines()
+        row = next((line for line in shown if line.startswith("a ")), "")
+        marks = any(mark in row for mark in "▁▂▃▄▅▆▇█")
+        return "b/s" in row and row.endswith("x") and marks
+
+    until(drawn, lambda: command(agent, "top", "--once"), PATIENCE_S)
 
     out = tmp_path / "report.html"
     command(agent, "report", "--out", str(out))

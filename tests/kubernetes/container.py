@@ -186,6 +186,6 @@ class Container:
     def until(self, true: Any, what: str) -> None:
         """Wait for something while it runs."""
         patience.until(
-            lambda: self.process.poll() is not None or true(), lambda: f"{what}\n{self.log()}", 60
+            lambda: self.process.poll() is not None or true(), lambda: f"{what}\n{self.log()}", 120
         )
         assert self.process.poll() is None, f"{what}\n{self.log()}"

@@ -130,6 +130,12 @@ def test_the_update_replaces_one_agent_at_a_time() -> None:
     assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
 
 
+def test_the_example_lets_its_job_have_its_weight() -> None:
+    (job,) = manifests.load(TOP / "example/job.yaml")
+    asked = float(job["metadata"]["annotations"]["hostcc/weight"])
+    assert 1.0 < asked <= load(TOP / "example/hostcc.toml").users.max_weight
+
+
 def test_the_example_of_members_is_accepted() -> None:
     for path in sorted((TOP / "example/members").iterdir()):
         files.read_public(path)

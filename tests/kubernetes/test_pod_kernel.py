@@ -129,6 +129,7 @@ class KubernetesNode:
         ):
             assert data["hostcc.toml"].count(old) == 1
             data["hostcc.toml"] = data["hostcc.toml"].replace(old, new)
+        data["hostcc.toml"] += "\n[users]\nmax_weight = 4.0\n"
         container = Container(
             pod,
             manifests.agent_of(daemon_set),
@@ -158,6 +159,12 @@ class KubernetesNode:
         )
         rows = json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
         return {row["name"]: row for row in rows}
+
+    def weight(self, job: str) -> float | None:
+        """Of a job; None: the agent does not say so now."""
+        parameters = self.jobs().get(job, {}).get("parameters", {})
+        found: float | None = parameters.get("weight")
+        return found
 
     def probe(self, wanted: dict[str, Any], ports: dict[str, int]) -> int:
         """The status of a probe, asked as the kubelet does; 0: nobody listens."""
@@ -214,6 +221,8 @@ def test_the_agent_manages_a_job_in_a_pod_and_an_update_keeps_it(node: Kubernete
 
     agent.until(lambda: JOB in node.jobs(), JOB)
     agent.until(node.pod.managed, "the pod's connection to be managed")
+    # By the annotation and the downward API.
+    agent.until(lambda: node.weight(JOB) == 2.0, "the weight of 2")
     assert node.pod.where() == group
 
     # An update: while there is no agent, the pod's connection is as before.

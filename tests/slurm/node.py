@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import uuid
@@ -45,6 +46,13 @@ for part in etc usr/lib usr/local; do
 	mount -t overlay none "/$part" \
 		-o "lowerdir=/$part,upperdir=/mnt/over/$part,workdir=/mnt/work/$part"
 done
+# What a user may not read of the host, as the Python that hostcc runs by, the user may here.
+for part in $HIDDEN; do
+	mkdir -p "/mnt/over$part" "/mnt/work$part"
+	mount -t overlay none "$part" \
+		-o "lowerdir=$part,upperdir=/mnt/over$part,workdir=/mnt/work$part"
+	chmod o+x "$part"
+done
 mount -t tmpfs -o mode=755 none /run
 mkdir -p /run/munge /run/slurm /run/db /mnt/spool/d /mnt/spool/c /mnt/db /mnt/log
 mkdir -m 1777 /mnt/jobs
@@ -54,6 +62,8 @@ echo "$ADDRESS node1" >>/etc/hosts
 printf '#!/bin/sh\nPYTHONPATH=%s exec %s -m hostcc "$@"\n' "$TOP" "$PYTHON" >/usr/local/bin/hostcc
 chmod 755 /usr/local/bin/hostcc
 mkdir -p /etc/slurm /etc/hostcc
+groupadd -f hostcc
+usermod -aG hostcc "$JOB_USER"
 touch /run/ready
 exec sleep infinity
 """
@@ -101,6 +111,12 @@ sacctmgr -i add user {USER} account=research qos=normal,high
 """
 
 
+def hidden(paths: Sequence[Path]) -> list[str]:
+    """Folders on the way to these that only their owner may enter, from the top."""
+    above = {folder for path in paths for folder in path.parents}
+    return [str(one) for one in sorted(above) if not one.stat().st_mode & stat.S_IXOTH]
+
+
 class Node:
     """Everything that runs on it is in its cgroups, and ends with it."""
 
@@ -120,6 +136,8 @@ class Node:
             "ADDRESS": ADDRESS,
             "TOP": str(TOP),
             "PYTHON": sys.executable,
+            "JOB_USER": USER,
+            "HIDDEN": " ".join(hidden([TOP, Path(sys.executable).resolve()])),
         }
         enter = ["nsenter", f"--net=/run/netns/{self.name}", "unshare", "--mount", "--uts"]
         command = [*groups.entering(self.groups), *enter, "--cgroup", "sh", "-c", BEGIN]

@@ -27,6 +27,14 @@ env >one.new
 mv one.new one
 while [ ! -e one.end ]; do sleep 0.2; done
 """
+# What a user runs is part of the job that it is in.
+RUN = """
+hostcc run --job inner --weight 3 -- sh -c '
+	grep . /proc/self/cgroup >inner.new
+	mv inner.new inner.groups
+	while [ ! -e inner.end ]; do sleep 0.2; done
+' 2>inner.log
+"""
 
 
 def blocks(language: str) -> list[str]:
@@ -49,6 +57,25 @@ def node(tmp_path_factory: pytest.TempPathFactory, cgroup2: Path) -> Iterator[No
 def test_a_job_of_slurm(node: Node) -> None:
     with node.agent("[discover]\nevery_s = 1\n[users]\nmax_weight = 4.0\n"):
         run_a_job(node)
+
+
+def test_a_user_runs_something_in_a_job(node: Node) -> None:
+    with node.agent("[discover]\nevery_s = 1\n[users]\nmax_weight = 4.0\n"):
+        number = node.submit(RUN, "--qos=normal")
+        name = f"slurm:{number}"
+        said = node.root / "mnt/jobs/inner.log"
+        node.until(lambda: name in node.jobs() or node.job_state(number) == "FAILED", name)
+        assert node.job_state(number) == "RUNNING", said.read_text()
+        node.until(lambda: node.jobs()[name]["parameters"]["weight"] == 3, "the weight")
+        assert set(node.jobs()) == {name}
+        words = f"hostcc run: part of job {name}, as the cgroup that it is in"
+        node.until(lambda: words in said.read_text(), "what hostcc run says after that")
+        groups = node.root / "mnt/jobs/inner.groups"
+        node.until(lambda: groups.exists() and groups.read_text(), "the command's cgroups")
+        if FREEZER.is_dir():
+            assert f"/uid_65534/job_{number}/step_batch" in groups.read_text()
+        node.file("/mnt/jobs/inner.end", "")
+        node.until(lambda: node.job_state(number) == "COMPLETED", "the job's end")
 
 
 def run_a_job(node: Node) -> None:

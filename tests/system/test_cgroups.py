@@ -70,6 +70,25 @@ def test_a_tree_that_is_not_there(tmp_path: Path) -> None:
     assert not tree.enter(tree.base, 0)
 
 
+# Makes a child when it is told so: at a moment of its own it would escape who moves it.
+PARENT = """
+import subprocess
+input()
+child = subprocess.Popen(["sleep", "600"])
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+def begotten(parent: subprocess.Popen[str]) -> int:
+    """The child that it makes now."""
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write("\n")
+    parent.stdin.flush()
+    return int(parent.stdout.readline())
+
+
 @pytest.mark.kernel
 def test_a_real_tree(cgroup: Path) -> None:
     tree = CgroupTree(resolve_root(str(cgroup)))
@@ -82,17 +101,20 @@ def test_a_real_tree(cgroup: Path) -> None:
     assert len(set(tree.ids(group))) == 2
     home = tree.home_of(os.getpid())
     assert Path(home).is_dir()
-    script = "import subprocess; subprocess.run(['sleep', '60'])"
-    with subprocess.Popen([sys.executable, "-c", script], start_new_session=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as parent:  # fmt: skip
         try:
             assert tree.enter(group, parent.pid)
             assert tree.enter(group / "nested", parent.pid)
             assert tree.populated(group)
-            assert parent.pid in tree.pids(group)
+            child = begotten(parent)
+            assert sorted(tree.pids(group)) == sorted([parent.pid, child])
             assert not tree.remove(group)
             assert tree.home_of(parent.pid) == str(group / "nested")
             assert tree.move_out(group, {parent.pid: home}) == []
-            assert tree.home_of(parent.pid) == home
+            assert tree.home_of(parent.pid) == tree.home_of(child) == home
             assert not tree.populated(group)
             assert tree.enter(group, parent.pid)
             assert tree.move_out(group, {parent.pid: str(cgroup / "gone")}) == []

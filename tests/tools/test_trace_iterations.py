@@ -13,7 +13,8 @@ from tests.tools.tracer import Tracer
 pytestmark = pytest.mark.kernel
 
 SIZES = (400_000, 300_000, 200_000)
-PAUSE_S = 0.5
+PAUSE_S = 2.2
+"""Half of it ends an iteration: longer than a busy machine keeps a sender from sending."""
 
 
 def test_iterations_of_a_job(host: RealHost) -> None:

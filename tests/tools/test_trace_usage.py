@@ -17,7 +17,7 @@ DOC = (TOOLS.parent / "docs/tracing.md").read_text()
 
 def call(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(TOOLS / name), *words], capture_output=True, text=True, check=False, timeout=60
+        [str(TOOLS / name), *words], capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -75,7 +75,7 @@ def test_headers_that_are_not_there(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]

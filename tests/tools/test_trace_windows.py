@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -17,18 +18,30 @@ SILENCE = '[mltcp]\nvariant = "cubic"\nsilence_us = 200000\n'
 """Over loopback, where the variant hostcc is plain."""
 
 
+def newest(host: RealHost, tracer: Tracer) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The job's flow to port 7001 as the agent has it, and what is traced of it from now on."""
+    flows = host.json("flows", "--job", "train")["flows"]
+    (sender,) = [flow for flow in flows if flow["remote"].endswith(":7001")]
+    seen = len(tracer.events)
+    tracer.wait(lambda: len(tracer.events) > seen + 4)
+    return sender, tracer.matching(1, local=sender["local"])[-1]
+
+
 def test_ratio_and_f_of_a_job(host: RealHost) -> None:
     host.start(SILENCE)
     talker = host.talker("train", 7001)
     host.talker("other", 7002)
     options = ("--socket", str(host.socket), "--json", "--idle", "--interval", "0.05")
     with Tracer("windows", *options, "--job", "train") as tracer:
-        for size in (ITERATION, ITERATION, ITERATION * 3 // 5):
-            assert talker.ask(f"send {size}") == "sent"
-            time.sleep(0.5)
-        flows = host.json("flows", "--job", "train")["flows"]
-        (sender,) = [flow for flow in flows if flow["remote"].endswith(":7001")]
-        sample = tracer.matching(1, bytes_ratio=0.6, local=sender["local"])[-1]
+        patience = Patience(60)
+        while True:  # on a busy machine a send may pause, and the job learns for longer
+            for size in (*[ITERATION] * 4, ITERATION * 3 // 5):
+                assert talker.ask(f"send {size}") == "sent"
+                time.sleep(0.5)
+            sender, sample = newest(host, tracer)
+            if sample["bytes_ratio"] == 0.6 and sample["stance"] == "scaled":
+                break
+            assert patience.lasts(), sample
         events = tracer.events
     assert {event["job"] for event in events} == {"train"}
     assert {event["netns"] for event in events} == {host.name}
@@ -36,7 +49,7 @@ def test_ratio_and_f_of_a_job(host: RealHost) -> None:
         assert sample[key] == sender[key]
     assert sample["bytes_acked"] <= sender["bytes_acked"]
     assert sample["cwnd_packets"] >= 1
-    assert (sample["mode"], sample["stance"]) == ("mltcp", "scaled")
+    assert sample["mode"] == "mltcp"
     assert sample["f"] == pytest.approx(1.75 * 0.6 + 0.25, abs=1e-3)
     assert all(0 <= event["bytes_ratio"] <= 1 for event in events)
 
@@ -55,11 +68,7 @@ def test_ratio_of_each_flow(host: RealHost) -> None:
                 time.sleep(0.5)
             assert first.ask(f"send {ITERATION * 9 // 10}") == "sent"
             time.sleep(0.5)
-            flows = host.json("flows", "--job", "train")["flows"]
-            (sender,) = [flow for flow in flows if flow["remote"].endswith(":7001")]
-            seen = len(tracer.events)
-            tracer.wait(lambda seen=seen: len(tracer.events) > seen + 4)  # type: ignore[misc]
-            sample = tracer.matching(1, local=sender["local"])[-1]
+            _, sample = newest(host, tracer)
             # Of its own iteration 0.9, less what the last ACK was about; of the job's it is 0.225.
             if 0.75 <= sample["bytes_ratio"] <= 0.9 and sample["stance"] == "scaled":
                 break
@@ -86,7 +95,7 @@ def test_windows_without_an_agent(host: RealHost) -> None:
     assert talker.ask("set reno") == "done"
     with Tracer("windows", "--port", "svc=7001") as tracer:
         talker.ask("send 500000")
-        tracer.wait(lambda: len(tracer.lines) >= 3)
+        tracer.wait(lambda: len(tracer.lines) >= 3 and any(" reno " in x for x in tracer.lines))
         heading, *lines = tracer.lines
     assert heading.split()[:4] == ["TIME", "JOB", "LOCAL", "REMOTE"]
     (sender,) = {line.split()[2] for line in lines if " reno " in line}

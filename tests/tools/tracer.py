@@ -17,7 +17,7 @@ from tests.patience import Patience
 
 TOOLS = Path(__file__).parent.parent.parent / "tools"
 PATIENCE_S = 60.0
-BOUND = ("--duration", "120")
+BOUND = ("--duration", "600")
 """No script outlives a test that failed by much."""
 
 
@@ -105,7 +105,7 @@ class Tracer:
 
     def end(self) -> int:
         """Wait for the end; the exit status."""
-        status = self.process.wait(PATIENCE_S)
+        status = self.process.wait(2 * PATIENCE_S)
         for reader in self._readers:
             reader.join()
         return status
