@@ -39,7 +39,9 @@ class JobPreference:
         alone, factor = params.name in self.alone, self.factor(params.name)
         if params.variant is Variant.HOSTCC:
             # Not the preference for profiling: it does not make a two-way job easier to measure.
-            wish = min(MAX_FACTOR_BY_LOSS, self.planned.get(params.name, 1.0))
+            # Nobody grows faster than its owner asks, which would only cost losses; the square
+            # keeps the ratio between the highest level and the lowest.
+            wish = min(1.0, self.planned.get(params.name, 1.0) ** 2)
             plain = 1.0 if alone else _bounded(params.weight * wish)
             weight = _bounded(params.weight * factor)
             return replace(params, weight=weight, plain_weight=plain)
