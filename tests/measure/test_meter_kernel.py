@@ -303,9 +303,7 @@ def test_kill_9_leaves_nothing(stage: Scene, cgroup: Path) -> None:
     until(lambda: programs_on(job) + programs_on(cgroup) == 0, "the kernel to detach")
 
 
-def test_check_notices_who_detached_it_and_not_a_job_that_ended(
-    stage: Scene, cgroup: Path
-) -> None:
+def test_check_notices_who_detached_it_and_not_a_job_that_ended(stage: Scene, cgroup: Path) -> None:
     meter = stage.meter()
     group = cgroup / "short"
     group.mkdir()
