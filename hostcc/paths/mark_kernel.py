@@ -113,10 +113,9 @@ class MarkKernel(Closing):
         for link in self._links.pop((slot, cgroup), []):
             link.close()
 
-    def attached(self, slot: int, cgroup: Path) -> bool:
-        """Check whether the programs are still attached."""
-        links = self._links.get((slot, cgroup), [])
-        return bool(links) and all(link.alive for link in links)
+    def detached(self, slot: int, cgroup: Path) -> bool:
+        """Check whether somebody detached a program from a directory that is still there."""
+        return any(link.detached_from(cgroup) for link in self._links[slot, cgroup])
 
     @property
     def remains(self) -> tuple[int, int, int, int]:

@@ -14,7 +14,9 @@ import pytest
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.mltcp.params import Variant
 from hostcc.paths.mark_kernel import JobMark, MarkKernel
+from tests.bpf.detaching import detach_links, links_on
 from tests.mltcp.stage import mltcp
+from tests.patience import until
 
 pytestmark = pytest.mark.kernel
 
@@ -164,3 +166,17 @@ def test_pace_and_bound(kernel: MarkKernel, process: Process, cgroup: Path) -> N
 
 def _ss() -> str:
     return subprocess.run(["ss", "-tin"], capture_output=True, text=True, check=True).stdout
+
+
+def test_what_somebody_detached_and_not_what_has_ended(kernel: MarkKernel, cgroup: Path) -> None:
+    group = cgroup / "short"
+    group.mkdir()
+    number = group.stat().st_ino
+    kernel.attach(1, group)
+    assert not kernel.detached(1, group)
+    assert detach_links(number) > 0
+    assert kernel.detached(1, group)
+    kernel.attach(1, group)
+    group.rmdir()
+    until(lambda: not list(links_on(number)), "the kernel to detach")
+    assert not kernel.detached(1, group)

@@ -127,7 +127,7 @@ class LevelMarks:
                 f"{path_kinds.MARKS}:{self._told[slot][0]}", str(group), "attached", "detached"
             )
             for slot, group in self._groups
-            if slot in self._told and not self._kernel.attached(slot, group)
+            if slot in self._told and self._kernel.detached(slot, group)
         ]
         if self._guard is None or not self._guard.alive:
             found.append(Difference("marking-guard", "its process", "running", "gone"))

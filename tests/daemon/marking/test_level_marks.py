@@ -51,8 +51,8 @@ class Kernel:
     def detach(self, slot: int, group: Path) -> None:
         self.groups.discard((slot, group))
 
-    def attached(self, slot: int, group: Path) -> bool:
-        return (slot, group) in self.groups
+    def detached(self, slot: int, group: Path) -> bool:
+        return (slot, group) not in self.groups
 
     def attach_rules(self, root: Path) -> None:
         self.root = root
