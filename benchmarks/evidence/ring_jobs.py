@@ -210,7 +210,7 @@ class _Routes:
                 ends = zip(own.src.tolist(), own.dst.tolist(), strict=True)
                 for index, (src, dst) in enumerate(ends):
                     routes[job, index] = links(self.clos, src, dst, next(spines))
-            self.known[who] = Orders(routes=routes, at_once=True)
+            self.known[who] = Orders(routes=routes)
         return self.known.get(who, Orders())
 
 

@@ -99,7 +99,7 @@ class ClusterController:
         self._planned = ready
         while self._pending and self._pending[0][0] <= now + LEAST_WAIT_S:
             orders.append(self._pending.pop(0)[1])
-        return self._joined(orders, now, at_once=broken)
+        return self._joined(orders, now)
 
     def _failed(self, now: float) -> frozenset[int]:
         soon = now + LEAST_WAIT_S
@@ -203,7 +203,7 @@ class ClusterController:
             )
         }
 
-    def _joined(self, orders: Sequence[Orders], now: float, *, at_once: bool) -> Orders:
+    def _joined(self, orders: Sequence[Orders], now: float) -> Orders:
         """Return all orders as one; later ones win."""
         here = set(self._sending)
         levels: dict[int, int] = {}
@@ -221,6 +221,4 @@ class ClusterController:
         ahead += [at for at, _ in self._pending]
         ahead += [at for at in self._profiled.values() if at > now]
         again = max(min(ahead), now + LEAST_WAIT_S) if ahead else math.inf
-        return Orders(
-            levels, routes, weights, grids=grids, capacity=capacity, at_once=at_once, again=again
-        )
+        return Orders(levels, routes, weights, grids=grids, capacity=capacity, again=again)

@@ -81,7 +81,7 @@ class Orders:
     levels: Mapping[int, int] = field(default_factory=dict)
     """Job -> level, 0 the highest (and at first)."""
     routes: Mapping[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
-    """(Job, index of the flow in all its phases) -> links, for exchanges that start from now on."""
+    """(Job, index of the flow in all its phases) -> links."""
     weights: Mapping[int, float] = field(default_factory=dict)
     """Job -> factor of its flows' weights."""
     shifts: Mapping[int, float] = field(default_factory=dict)
@@ -90,8 +90,9 @@ class Orders:
     """Job -> when its iterations should begin."""
     capacity: Mapping[int, float] = field(default_factory=dict)
     """Link -> bytes/s; 0: it has failed."""
-    at_once: bool = False
-    """Whether routes hold for flows that are being sent, too."""
+    at_once: bool = True
+    """Whether routes hold for flows that are being sent, too. Otherwise one that is starved on its
+    route stays there for as long."""
     again: float = math.inf
     """When to call the controller at the latest."""
 
