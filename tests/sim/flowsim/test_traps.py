@@ -93,6 +93,18 @@ def test_a_route_change_in_mid_flight(at_once: bool) -> None:
         assert found.carried.tolist() == [40.0, 4.0]
 
 
+def test_a_starved_flow_leaves_with_its_new_route() -> None:
+    """It would not end on its old one: routes hold at once unless somebody asks otherwise."""
+    jobs = [SimJob(1.0, 0.0, one_flow(100.0)), SimJob(1.0, 0.0, one_flow(4.0), 0.0, 1)]
+
+    def control(now: float, running: Sequence[int]) -> Orders:
+        return Orders({0: 0, 1: 1}, again=2.0) if now < 2 else Orders(routes={(1, 0): (1,)})
+
+    found = run(jobs, 40.0, control, capacity=(1.0, 1.0))
+    assert ends(found, 1) == [6.0]
+    assert found.carried.tolist() == [40.0, 4.0]
+
+
 def test_a_job_on_a_grid() -> None:
     """Iterations begin at 0.5, 2, 3.5 ... once the first is aligned."""
     grid = Orders(grids={0: Grid(1.5, 0.5, 0.05)})
