@@ -16,10 +16,10 @@ from benchmarks.context import Context
 from benchmarks.figures import Figures
 from benchmarks.headings import Heading, columns
 from benchmarks.headings import cells as over_runs
-from benchmarks.record import Cell, Column, Record, Spread, Verdict
+from benchmarks.record import Cell, Column, Record, Spread, Verdict, spread
 from benchmarks.shift_cases import CASES, Case, scenario_of
 from hostcc.lab import override
-from hostcc.lab.results import RunResult
+from hostcc.lab.results import RunResult, VariantResult
 from hostcc.lab.statistics import FIRST_ITERATIONS
 
 SUBJECT, WITHOUT, REFERENCE = "hostcc", "no-shifts", "cubic"
@@ -36,7 +36,8 @@ CHANGED_ITERATIONS = 10
 LEGEND = (
     "ratios to each job alone, median (least..greatest) over the runs; mean: over all iterations; "
     f"held: from {SETTLE_ITERATIONS} iterations after all jobs take turns, or after the tenth "
-    f"where they take none, and from {CHANGED_ITERATIONS} after a change; p99: worst job"
+    f"where they take none, and from {CHANGED_ITERATIONS} after a change; p99: worst job; that of "
+    "alone: of the jobs without each other, over their medians"
 )
 
 
@@ -85,7 +86,10 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     for name in args.cases:
         found = measured.group(name)
         late = {} if found is None else {
-            variant.name: over_runs([held(run, CASES[name]) for run in variant.runs])
+            variant.name: {
+                **over_runs([held(run, CASES[name]) for run in variant.runs]),
+                "p99_alone": spread([p99_alone(variant)]),
+            }
             for variant in found.variants
         }  # fmt: skip
         cells = {
@@ -117,6 +121,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("variant", "variant"),
             *columns(Figures, "mean", "first"),
             *columns(HeldFigures),
+            Column("p99_alone", "p99 alone"),
             *columns(Figures, "slowest_job", "loss_percent"),
             Column("goals", "goals"),
         ],
@@ -180,6 +185,16 @@ def held(run: RunResult, case: Case) -> HeldFigures:
         float(max(np.percentile(one, 99) for one in ratios)),
         begin_s,
     )
+
+
+def p99_alone(variant: VariantResult) -> float | None:
+    """Return the 99th percentile of a job alone over its median, of the worst job; None: unknown.
+
+    What a job varies by itself no turns can take away.
+    """
+    alone = [seconds for seconds in variant.alone_seconds.values() if seconds]
+    ratios = (np.percentile(one, 99) / np.median(one) for one in alone)
+    return float(max(ratios)) if alone else None
 
 
 def _over(of: Spread, reference: float) -> list[float | None]:

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.record import Spread, spread
 from benchmarks.shift_cases import CASES, CHANGE_ITERATION, scenario_of
-from benchmarks.shifts import USUAL, VARIANTS, held, judge
+from benchmarks.shifts import USUAL, VARIANTS, held, judge, p99_alone
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
-from hostcc.lab.results import JobResult, RunResult
+from hostcc.lab.results import JobResult, RunResult, VariantResult
 from hostcc.lab.statistics import summarise
 from hostcc.lab.variants import resolve
 from hostcc.schedule.cassini import compatibility
@@ -74,6 +74,13 @@ def run_of(*turns_from_s: float | None) -> RunResult:
     return RunResult(
         0.0, [job_of(seconds, 0.1, since) for since in turns_from_s], None, {}, 0, [], [], [], None
     )
+
+
+def test_what_a_job_varies_by_itself() -> None:
+    known = {"steady": [0.2] * 8, "unsteady": [0.2] * 7 + [0.3]}
+    found = p99_alone(VariantResult("hostcc", {"steady": 0.2, "unsteady": 0.2}, known, []))
+    assert found == pytest.approx(1.465)
+    assert p99_alone(VariantResult("hostcc", {}, {}, [])) is None
 
 
 def job_of(seconds: list[float], alone_s: float, turns_from_s: float | None = None) -> JobResult:
