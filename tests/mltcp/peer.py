@@ -191,6 +191,12 @@ class Peer:
                         waiting.unregister(key.fileobj)
         return longest
 
+    def begin(self, size: int) -> list[int]:
+        """Begin to send `size` bytes of each flow; return how they are paced, at once."""
+        for flow in range(len(self.sockets)):
+            self._push(flow, size)
+        return self.pacing()
+
     def _push(self, flow: int, limit: int) -> int:
         start = self.sent[flow] % (len(PAYLOAD) - PIECE_BYTES)
         piece = PAYLOAD[start : start + min(limit, PIECE_BYTES)]

@@ -23,14 +23,18 @@ from tests.mltcp.stage import (
     delivered,
     enums,
     mltcp,
+    slow_link,
     state,
     until,
 )
 
 pytestmark = pytest.mark.kernel
 
+RATE_MBIT = 200
 BYTES = 2_000_000
 FLOWS = 4
+FIRST_BYTES = 10_000
+UNLIMITED = 2**32 - 1
 PACKET_BYTES = 1500
 LONG_NS = 3600 * 10**9
 GAP_MS = 250
@@ -43,7 +47,7 @@ ALL = [Variant.RENO, Variant.CUBIC, Variant.DCTCP, Variant.HOSTCC]
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with Stage(FabricSpec(rate_mbit=200, buffer_packets=60)) as made:
+    with Stage(FabricSpec(rate_mbit=RATE_MBIT, buffer_packets=60)) as made:
         made.sysctl({"net/ipv4/tcp_ecn": "1"})
         yield made
 
@@ -140,6 +144,25 @@ def test_an_open_gate_holds_nothing(kernel: MltcpKernel, stage: Stage) -> None:
         sender.ask("send", sizes=[BYTES], gaps_ms=[0])
         assert told(kernel) == [kind("BEGIN"), kind("END")]
         assert state(kernel)["holds"] == 0
+        assert delivered(sender, receiver) == 5 * BYTES
+
+    attempts(scene)
+
+
+@pytest.mark.parametrize("variant", [Variant.RENO, Variant.CUBIC, Variant.DCTCP])
+def test_first_windows_are_as_fast_as_the_job_until_they_are_acknowledged(
+    kernel: MltcpKernel, stage: Stage, variant: Variant
+) -> None:
+    def scene() -> None:
+        sender, receiver = periodic(kernel, stage, variant)
+        with slow_link(stage):
+            paces = sender.ask("begin", size=FIRST_BYTES)
+        sender.ask("send", sizes=[BYTES - FLOWS * FIRST_BYTES], gaps_ms=[0])
+        # The link's first packet is acknowledged at once.
+        assert paces.count(UNLIMITED) <= 1
+        share = pytest.approx(RATE_MBIT / 8 * 1e6 / FLOWS, rel=0.3)
+        assert all(pace == share for pace in paces if pace != UNLIMITED)
+        assert set(sender.ask("pacing")) == {UNLIMITED}
         assert delivered(sender, receiver) == 5 * BYTES
 
     attempts(scene)

@@ -49,6 +49,18 @@ def test_held_flows_send_little_together_and_look_often(
         assert sent <= 1.01 * rate / native.enums["HCC_HOLD_DIVISOR"]
 
 
+def test_flows_spread_their_first_windows_over_the_bytes_of_a_known_job(native: Native) -> None:
+    def pace(flow_bytes: int, **changed: int) -> int:
+        known = {"trust": 8, "total_bytes": 2_000_000, "best_comm_ns": 100_000_000}
+        return native.call("spread_bps", native.state(**{**known, **changed}), flow_bytes)
+
+    assert pace(250_000) == 2_500_000
+    assert pace(2_000_000) == 20_000_000
+    # A control connection, a job that is new, and rates that 32 bits cannot hold.
+    assert pace(50_000) == pace(250_000, trust=1) == pace(250_000, best_comm_ns=0) == 0
+    assert pace(2**32 - 1, best_comm_ns=1_000_000) == 0
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**31))
 def test_an_opened_window_is_no_larger_than_before(native: Native, flows: int, had: int) -> None:
     opened = native.call("open_packets", native.state(flows=flows), had)

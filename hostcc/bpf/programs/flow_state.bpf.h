@@ -15,6 +15,7 @@ enum {
 	FLOW_BUSY = 8,
 	FLOW_RESTS = 16,	/* idle, with a window of two packets: the gate may be closed next */
 	FLOW_HELD = 32,		/* waits for the job's gate */
+	FLOW_SPREADS = 64,	/* paced until its first acknowledgement */
 };
 
 /* All 40 bytes of icsk_ca_priv that are left. */

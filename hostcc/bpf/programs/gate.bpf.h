@@ -3,9 +3,10 @@
  * The gate of a job: the first packets of a burst wait while another job of its group sends.
  *
  * A flow that comes to rest keeps a window of two packets, so that no more leave before its next
- * start is seen.  If the gate is open by then, it has its former window back at once.  Otherwise
- * it is paced, two packets at a time: each acknowledgement looks at the gate.  The gate is a
- * deadline, and without heartbeat it counts as open, so nothing has to be undone for the job.
+ * start is seen.  If the gate is open by then, it has its former window back at once, and sends it
+ * paced until the first acknowledgement.  Otherwise it is paced, two packets at a time: each
+ * acknowledgement looks at the gate.  The gate is a deadline, and without heartbeat it counts as
+ * open, so nothing has to be undone for the job.
  */
 #ifndef HOSTCC_GATE_BPF_H
 #define HOSTCC_GATE_BPF_H
@@ -127,6 +128,22 @@ static __always_inline void gate_wake(struct sock *sk, struct flow_priv *f)
 	}
 }
 
+/*
+ * Flows of a job start at once, each with a window of its own, which together overflow a queue:
+ * rings of eight flows took 8 % longer.  So the first windows are sent as fast as the job is.
+ */
+static __always_inline void gate_spread(struct sock *sk, struct flow_priv *f,
+					const struct hcc_job_state *s)
+{
+	u32 bytes = f->epoch == s->epoch ? f->flow_total : f->flow_bytes;
+	u32 bps = hcc_spread_bps(s, bytes);
+
+	if (bps) {
+		f->flags |= FLOW_SPREADS;
+		set_pacing(sk, f, bps);
+	}
+}
+
 /* A flow at rest starts: whether it has to wait. */
 static __always_inline bool gate_tx_start(struct sock *sk)
 {
@@ -138,8 +155,12 @@ static __always_inline bool gate_tx_start(struct sock *sk)
 	if (!(f->flags & FLOW_RESTS))
 		return false;
 	gate_wake(sk, f);
-	if (!s || s->burst != HCC_BURST_HELD || !gate_is_closed(f->slot, s, now))
+	if (!s)
 		return false;
+	if (s->burst != HCC_BURST_HELD || !gate_is_closed(f->slot, s, now)) {
+		gate_spread(sk, f, s);
+		return false;
+	}
 	f->flags |= FLOW_HELD;
 	if (tp->snd_ssthresh < tp->snd_cwnd)
 		tp->snd_ssthresh = tp->snd_cwnd;
@@ -155,6 +176,10 @@ static __always_inline bool gate_holds(struct sock *sk, struct flow_priv *f,
 {
 	u64 now = now_ns(tcp_sk(sk));
 
+	if (f->flags & FLOW_SPREADS) {
+		f->flags &= ~FLOW_SPREADS;
+		set_pacing(sk, f, 0);
+	}
 	if (!(f->flags & FLOW_HELD))
 		return false;
 	if (s->burst == HCC_BURST_HELD && gate_is_closed(f->slot, s, now))

@@ -162,7 +162,7 @@ static void host_tx_start(struct sock *sk)
 		return;
 	base = path_base(sk, p, 0);
 	flow_enter(f, s);
-	f->flags &= ~FLOW_AWAKE;
+	f->flags &= ~(FLOW_AWAKE | FLOW_SPREADS);
 	f->park_us = 0;
 	f->mark_us = 0;
 	if (p->epoch != s->epoch) {

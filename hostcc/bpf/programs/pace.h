@@ -22,6 +22,7 @@ enum hcc_pace {
 	HCC_OPEN_PACKETS = 80,		/* that all flows together may send when the gate opens */
 	HCC_OPEN_MIN_PACKETS = 2,
 	HCC_OPEN_MAX_PACKETS = 10,	/* of one flow: the kernel's initial window */
+	HCC_SPREAD_MIN_BPS = 1000000,	/* two packets within some 3 ms: receivers wait for a pair */
 	HCC_HOLD_MIN_TRUST = 2,		/* job_state.trust from which a burst is held */
 	HCC_BURST_SLACK_SHIFT = 6,	/* a burst has ended when all but 1/64 of its bytes are sent */
 };
@@ -130,6 +131,19 @@ HCC_INLINE __u32 hcc_open_packets(const struct hcc_job_state *s, __u32 had)
 	if (each > HCC_OPEN_MAX_PACKETS)
 		each = HCC_OPEN_MAX_PACKETS;
 	return had < each ? had : each;
+}
+
+/*
+ * Pace of a flow's first window, bytes/s: with it, the flow's bytes take what the iteration takes
+ * alone.  0: none, as where it is unknown, or so slow that it would cost more than it gains.
+ */
+HCC_INLINE __u32 hcc_spread_bps(const struct hcc_job_state *s, __u32 flow_bytes)
+{
+	__u64 us = hcc_work_ns(s) / 1000, bps = us ? flow_bytes * 1000000ULL / us : 0;
+
+	return s->trust >= HCC_HOLD_MIN_TRUST && bps >= HCC_SPREAD_MIN_BPS && bps <= 0xfffffffe ?
+		       (__u32)bps :
+		       0;
 }
 
 /*
