@@ -12,6 +12,8 @@ from tests.vm.patience import until, worked_s
 
 WORK_S = 300.0
 """More processor time than any program here needs."""
+LEFT_S = 20.0
+"""The same of one whose other end has failed: it may wait for that for ever."""
 
 
 class Programs:
@@ -47,11 +49,18 @@ class Programs:
         """Whether all have."""
         return all(process.poll() is not None for process in self.processes)
 
+    def failed(self) -> bool:
+        """Whether one has ended with an error."""
+        return any(process.poll() for process in self.processes)
+
     def end(self) -> dict[str, Any]:
         """Exit statuses, and the end of what was printed."""
         stuck = ""
         try:
-            until(self.ended, self.worked_s, "the end of a program", WORK_S)
+            until(
+                lambda: self.ended() or self.failed(), self.worked_s, "the end of a program", WORK_S
+            )
+            until(self.ended, self.worked_s, "the end of a program that is alone", LEFT_S)
         except AssertionError as error:
             stuck = f"killed: {error}\n"
             for process in self.processes:
