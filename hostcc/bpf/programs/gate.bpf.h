@@ -135,9 +135,11 @@ static __always_inline void gate_wake(struct sock *sk, struct flow_priv *f)
 static __always_inline void gate_spread(struct sock *sk, struct flow_priv *f,
 					const struct hcc_job_state *s)
 {
-	u32 bytes = f->epoch == s->epoch ? f->flow_total : f->flow_bytes;
-	u32 bps = hcc_spread_bps(s, bytes);
+	u32 bps;
 
+	if (f->epoch == s->epoch) /* it has sent before in this iteration */
+		return;
+	bps = hcc_spread_bps(s, f->flow_bytes);
 	if (bps) {
 		f->flags |= FLOW_SPREADS;
 		set_pacing(sk, f, bps);
