@@ -358,13 +358,26 @@ void shim_close(struct ibv_context *context)
 	shim_device_forget(context);
 }
 
+/*
+ * libibverbs notes the state in what the job has of its queue pair, too.  Work may be posted in SQD
+ * as before, but UCX aborts where it is not noted as RTS.
+ */
+static void hide_move(struct ibv_qp *qp)
+{
+	qp->state = IBV_QPS_RTS;
+}
+
 static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, const struct ibv_ah_attr *av)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
+	int error;
 
 	if (av)
 		attr.ah_attr = *av;
-	return shim_real.modify_qp(qp, &attr, av ? IBV_QP_STATE | IBV_QP_AV : IBV_QP_STATE);
+	error = shim_real.modify_qp(qp, &attr, av ? IBV_QP_STATE | IBV_QP_AV : IBV_QP_STATE);
+	if (!error)
+		hide_move(qp);
+	return error;
 }
 
 /* Begin a live change; the caller holds its lock.  Returns whether that was all. */
@@ -425,6 +438,7 @@ static int go_on(struct shim_qp *one, uint64_t now, int nudge)
 		one->away = 0;
 		return 1;
 	}
+	hide_move(one->qp);
 	if (attr.sq_draining && now - one->away_ns > DRAIN_NS)
 		move_failed(one);
 	if (!attr.sq_draining)

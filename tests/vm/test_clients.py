@@ -27,7 +27,6 @@ pytestmark = [
 UCX_PORT, UCX_CLASS = 65472, 106
 """UCX's own, with or without the shim."""
 WAYS = ("without", "no_agent", "planned")
-ATTEMPTS = 3
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +82,8 @@ def test_a_program_that_makes_rdma_cms_transitions_keeps_its_path(guest: Guest) 
 
 
 def test_ucx_is_moved_while_it_sends(guest: Guest) -> None:
-    """Once at least: Soft-RoCE itself loses a queue pair now and then (docs/rdma-status.md), and
-    UCX aborts then."""
+    """It asserts that its queue pair is ready before it posts."""
     answer = guest("moved")
-    for _ in range(ATTEMPTS - 1):
-        if answer["moved"]["status"] == [0, 0]:
-            break
-        print("\n".join(answer["moved"]["output"]))
-        answer = guest("moved")
     report, (first, second) = answer["moved"], answer["ports"]
     assert report["status"] == [0, 0], report
     assert [row[:3] for row in report["before"]] == [["p0", first, CLASS]]

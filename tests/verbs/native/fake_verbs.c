@@ -111,6 +111,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_AV)
 		self->attr.ah_attr = attr->ah_attr;
 	self->attr.qp_state = (enum ibv_qp_state)to;
+	if (mask & IBV_QP_STATE)
+		qp->state = self->attr.qp_state; /* as libibverbs notes it */
 	return 0;
 }
 
@@ -119,11 +121,12 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 {
 	struct fake_qp *self = (struct fake_qp *)qp;
 
-	(void)mask;
 	memset(init, 0, sizeof(*init));
 	if (self->drains)
 		self->drains--;
 	*attr = self->attr;
+	if (mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
 	attr->sq_draining = (uint8_t)busy(self);
 	return 0;
 }
