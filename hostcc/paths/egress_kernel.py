@@ -19,7 +19,7 @@ from hostcc.system.netlink import TC_KIND, TC_MESSAGE, attributes, dump
 
 SYSFS = Path("/sys/class/net")
 TC_TIMEOUT_S = 10.0
-"""For one run of tc; one that is ended leaves queues half made, and the device is left alone."""
+"""For one run of tc; one that is ended leaves queues half made, as a line that fails does."""
 _RTM_GETQDISC = 38
 _ROOT = 0xFFFFFFFF  # TC_H_ROOT
 

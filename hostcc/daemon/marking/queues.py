@@ -98,7 +98,11 @@ class LevelQueues:
             try:
                 await in_thread(egress_kernel.apply, lines)
             except Exception as error:
-                self._host.journal.undone([change.id], f"failed: {error}")
+                # tc stops at the line that fails: what the others made is there.
+                if why := await in_thread(egress_kernel.remove, device):
+                    log.warning("not undone", device=device, reason=why)
+                else:
+                    self._host.journal.undone([change.id], f"failed: {error}")
                 raise
             log.info("queues by level", device=device, kind=config.egress.queues)
         except HostccError as error:

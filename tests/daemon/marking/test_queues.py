@@ -80,6 +80,40 @@ def test_what_an_earlier_agent_left_is_made_anew_once(
     assert done[4:] == ["removed"]
 
 
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_queues_that_are_half_made_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int
+) -> None:
+    there, tries = [Root("noqueue", "0:")], []
+
+    def remove(device: str) -> str:
+        tries.append(device)
+        if len(tries) <= refusals:
+            return "tc: Device or resource busy"
+        there[0] = Root("noqueue", "0:")
+        return ""
+
+    def apply(lines: list[str]) -> None:
+        there[0] = Root("prio", "c1c:")  # as the first line says; the kernel has no u32 filters
+        raise HostccError("tc: Error: Failed to load TC action module.")
+
+    monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
+    monkeypatch.setattr(egress_kernel, "remove", remove)
+    monkeypatch.setattr(egress_kernel, "apply", apply)
+    host = ToyHost(tmp_path, config(queues="prio", devices=("eth0",)))
+    part = LevelQueues(host)
+    host.act()
+    part.start()
+    for _ in range(2):
+        asyncio.run(part.tick())
+    assert part.view().left_alone == {"eth0": "tc: Error: Failed to load TC action module."}
+    left = ["egress-queues:eth0"] if refusals else []
+    assert [one for one in host.journal.active if "queues" in one] == left
+    asyncio.run(part.stop())
+    assert there == [Root("noqueue", "0:")]
+    assert not any("queues" in one for one in host.journal.active)
+
+
 def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     host = ToyHost(tmp_path, config(queues="prio", devices=("hcc-none",)))
     part = LevelQueues(host)
