@@ -467,19 +467,20 @@ class Agent:
 
     async def _rollback(self, request: Rollback, peer: Peer) -> Undone:
         before = list(self.journal.active)
-        problems: list[str] = []
         if request.hold:
             self._hold.write("rollback", f"hostcc rollback, by uid {peer.uid}, pid {peer.pid}")
-        if self.engine is not None:
-            engine, self.engine = self.engine, None
-            self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
-            self._toggle = None
-            allow_more()
-            try:
-                await self.roster.parts.stop_disabled()
-            finally:
-                problems = await self._restore(engine, "rolled back")
-                self._report(problems)
+        allow_more()
+        if self.engine is None:
+            make = self._make_backend, self._make_tree
+            return await in_thread(rollback.left, self.journal, *make)
+        engine, self.engine = self.engine, None
+        self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
+        self._toggle = None
+        try:
+            await self.roster.parts.stop_disabled()
+        finally:
+            problems = await self._restore(engine, "rolled back")
+            self._report(problems)
         undone = [change_id for change_id in before if change_id not in self.journal.active]
         self._say_ready()
         log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))

@@ -19,7 +19,7 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import MakeBackend, MakeTree, kernel_backend
 from hostcc.daemon.hold import HoldFile
 from hostcc.daemon.jobs.group_removal import GroupRemoval
-from hostcc.daemon.jobs.released import nested_groups
+from hostcc.daemon.jobs.released import let_go, nested_groups
 from hostcc.daemon.jobs.views import rollback
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.errors import HostccError, NoAgentError
@@ -69,14 +69,28 @@ def offline(
             HoldFile(run_dir).write("rollback", f"hostcc rollback, by uid {os.getuid()}")
         journal = Journal(run_dir)
         journal.open(version(), undoing=True)
-        _, other = leftovers.reconcile(journal, at)
-        found = list(journal.active.values())
         undo = _undo_marks if marks_only else _undo
-        problems = other.problems + undo(journal, make_backend, make_tree)
+        answer = _by_journal(journal, at, partial(undo, journal, make_backend, make_tree))
         journal.close("rolled back without an agent")
     finally:
         lock.release()
-    undone = [change.id for change in found if change.id not in journal.active]
+    return answer
+
+
+def left(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> Undone:
+    """Roll back what an earlier agent or roll-back has left, for an agent that only observes.
+
+    The next agent still recognises jobs that were let go of.  Blocks.  Raises like `offline`.
+    """
+    undo = partial(_undo, journal, make_backend, make_tree, keep=True)
+    return _by_journal(journal, leftovers.base_of(journal.path.parent), undo)
+
+
+def _by_journal(journal: Journal, at: Path | None, undo: Step) -> Undone:
+    _, other = leftovers.reconcile(journal, at)
+    found = list(journal.active)
+    problems = other.problems + undo()
+    undone = [change_id for change_id in found if change_id not in journal.active]
     return rollback(other.undone + undone, problems, journal.unrecorded, other.gone)
 
 
@@ -99,7 +113,9 @@ def _groups(
     return groups, tree
 
 
-def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
+def _undo(
+    journal: Journal, make_backend: MakeBackend, make_tree: MakeTree, *, keep: bool = False
+) -> list[str]:
     active = dict(journal.active)
     groups, tree = _groups(active, make_tree)
     return _each(
@@ -107,7 +123,7 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
             "sockets": lambda: _restore_sockets(active, groups, tree, make_backend),
             **_lasting(journal),
             "marks": lambda: _take_marks(journal, groups, tree),
-            "jobs": lambda: _remove_groups(journal, groups, tree),
+            "jobs": lambda: _remove_groups(journal, groups, tree, keep=keep),
         }
     )
 
@@ -138,15 +154,22 @@ def _each(steps: Mapping[str, Step]) -> list[str]:
     return problems
 
 
-def _remove_groups(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
-    """Move jobs' processes back; remove their cgroups and the directory of those."""
+def _remove_groups(
+    journal: Journal, groups: Mapping[str, Path], tree: CgroupTree, *, keep: bool
+) -> list[str]:
+    """Move jobs' processes back; remove their cgroups and the directory of those.
+
+    `keep`: what the next agent recognises jobs by stays.
+    """
     how, removal = "rolled back", GroupRemoval(tree, journal)
     has_base = kinds.BASE in journal.active
     active = list(journal.active.values())
-    journal.undone([*kinds.ended_with_agent(active), *kinds.requests(active)], how)
+    journal.undone(kinds.ended_with_agent(active), how)
+    journal.undone([] if keep else kinds.requests(active), how)
     problems = [
         problem
         for job, path in groups.items()
+        if not (keep and let_go(journal.active[f"{kinds.GROUP}:{job}"], tree))
         for problem in at_once(removal.remove(job, path, how))
     ]
     removal.wait()

@@ -324,3 +324,18 @@ def test_offline_rollback_restores_open_connections(host: RealHost) -> None:
     assert set(ruled.controls()) == {default}
     host.start('[[job]]\nname = "svc"\nlocal_ports = [7002]\n')
     assert len(set(ruled.controls()) & host.ours()) == 1
+
+
+def test_an_agent_that_only_observes_undoes_what_a_killed_one_left(host: RealHost) -> None:
+    process = host.start()
+    default = host.inside("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+    talker = host.talker("a", 7001)
+    host.stop(process, signal.SIGKILL)
+    host.start(observe_only=True)
+    assert talker.cgroup() != "/"
+    done = host.client("rollback")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "undone: job-cgroup:a\n" in done.stdout
+    assert set(talker.controls()) == {default}
+    assert talker.cgroup() == "/"
+    assert not (host.root / "hostcc").exists()

@@ -12,7 +12,9 @@ from hostcc.daemon import preflight
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.daemon.rollback import offline
 from hostcc.errors import HostccError, NoAgentError
-from tests.hosts import Host
+from hostcc.paths import egress_kernel, egress_queues
+from hostcc.system.procfs import Stat
+from tests.hosts import Ask, Host, play
 
 
 @pytest.fixture
@@ -87,3 +89,44 @@ def test_not_under_a_living_agent_nor_without_a_journal(host: Host) -> None:
     with pytest.raises(HostccError, match="another agent"):
         offline(host.folder / "run", host.make_backend, lambda root: host.tree)
     lock.release()
+
+
+def test_an_agent_that_only_observes_undoes_what_another_left(host: Host) -> None:
+    killed_agent(host)
+
+    async def body(request: Ask) -> None:
+        answer = await request("rollback")
+        assert answer["problems"] == []
+        assert "job-cgroup:a" in answer["undone"]
+        assert (await request("changes"))["in_force"] == []
+        assert (await request("status"))["agent"]["reason"] == "observe_only is set"
+        assert (await request("rollback"))["undone"] == []
+
+    play(host.agent(host.config(observe_only=True)), body)
+    assert host.sockets[0].ca == "cubic"
+    assert host.tree.members == {Path("/home/of/4711"): {4711}}
+    assert not host.tree.base.exists()
+
+
+def test_what_a_roll_back_could_not_undo_the_next_one_does(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = ["tc: Device or resource busy"]
+    monkeypatch.setattr(egress_kernel, "remove", lambda _: refusals.pop() if refusals else "")
+    agent = host.agent()
+
+    async def body(request: Ask) -> None:
+        agent.journal.begin(egress_queues.found("hcc-none"))
+        await request("register", job="a")
+        host.join("a")
+        answer = await request("rollback")
+        assert answer["problems"] == ["hcc-none: queues stay: tc: Device or resource busy"]
+        assert host.active() == ["cgroup", "egress-queues:hcc-none", "job-cgroup:a"]
+        answer = await request("rollback")
+        assert (answer["undone"], answer["problems"]) == (["egress-queues:hcc-none"], [])
+        assert host.active() == ["cgroup", "job-cgroup:a"]  # the job that runs on stays known
+        await request("unfair", mode="mltcp")
+        assert [job["name"] for job in (await request("status"))["jobs"]] == ["a"]
+
+    host.tree.stats[4711] = Stat("python", 1, 100)
+    play(agent, body)

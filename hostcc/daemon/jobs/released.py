@@ -130,6 +130,11 @@ def nested_groups(active: Mapping[str, Change]) -> dict[str, Path]:
     }
 
 
+def let_go(change: Change, tree: CgroupTree) -> bool:
+    """Whether an agent has let go of the job of a `job-cgroup` change, and its cgroup is empty."""
+    return bool(job_of(change).started) and not tree.populated(Path(change.target))
+
+
 def asked(journal: Journal, job: str, owner: Owner) -> JobRequest:
     """What was asked for a job of others' cgroups when an earlier agent had it."""
     kept = job_of(journal.active.get(f"{kinds.REQUEST}:{job}"))
