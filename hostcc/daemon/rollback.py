@@ -60,7 +60,7 @@ def offline(
     Raises HostccError when an agent holds it, NoAgentError when there is nothing to go by.
     """
     at = leftovers.base_of(run_dir)
-    if not (run_dir / "journal.jsonl").exists() and at is None:
+    if not _has_journal(run_dir) and at is None:
         raise NoAgentError(f"no agent runs, and {run_dir} has no journal of an earlier one")
     lock = AgentLock(run_dir)
     lock.acquire()
@@ -75,6 +75,13 @@ def offline(
     finally:
         lock.release()
     return answer
+
+
+def _has_journal(run_dir: Path) -> bool:
+    try:
+        return (run_dir / "journal.jsonl").exists()
+    except OSError as error:
+        raise HostccError(f"{run_dir}: {error.strerror}") from None
 
 
 def left(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> Undone:

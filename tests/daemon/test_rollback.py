@@ -91,6 +91,12 @@ def test_not_under_a_living_agent_nor_without_a_journal(host: Host) -> None:
     lock.release()
 
 
+def test_a_run_directory_that_cannot_be_looked_into_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 300)
+    with pytest.raises(HostccError, match=f"^{folder}: File name too long$"):
+        offline(folder)
+
+
 def test_an_agent_that_only_observes_undoes_what_another_left(host: Host) -> None:
     killed_agent(host)
 
