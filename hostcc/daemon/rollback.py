@@ -60,7 +60,7 @@ def offline(
     Raises HostccError when an agent holds it, NoAgentError when there is nothing to go by.
     """
     at = leftovers.base_of(run_dir)
-    if not _has_journal(run_dir) and at is None:
+    if not _has_journal(run_dir) and at is None and not (hold and _keeps_holds(run_dir)):
         raise NoAgentError(f"no agent runs, and {run_dir} has no journal of an earlier one")
     lock = AgentLock(run_dir)
     lock.acquire()
@@ -82,6 +82,11 @@ def _has_journal(run_dir: Path) -> bool:
         return (run_dir / "journal.jsonl").exists()
     except OSError as error:
         raise HostccError(f"{run_dir}: {error.strerror}") from None
+
+
+def _keeps_holds(run_dir: Path) -> bool:
+    """Whether agents of `run_dir` find a hold, although a boot may have emptied it."""
+    return HoldFile(run_dir).path.parent != run_dir or run_dir.is_dir()
 
 
 def left(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> Undone:

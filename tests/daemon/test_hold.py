@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from hostcc.client import RefusedError
+from hostcc.config.sections import agent as agent_section
 from hostcc.config.sections.agent import USUAL_STATE_DIR
 from hostcc.daemon import preflight
 from hostcc.daemon.hold import HoldFile
 from hostcc.daemon.rollback import offline
-from hostcc.errors import HostccError, InputError
+from hostcc.errors import HostccError, InputError, NoAgentError
 from tests.hosts import Ask, Host, play
 
 
@@ -97,6 +98,21 @@ def test_without_an_agent(host: Host) -> None:
 
     play(host.agent(), nothing)
     offline(host.folder / "run", make_tree=lambda root: host.tree, hold=True)
+    play(host.agent(), observing)
+
+
+def test_without_an_agent_after_a_boot(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir = host.folder / "run"
+    with pytest.raises(NoAgentError, match="no journal"):  # maybe not what was meant
+        offline(run_dir, make_tree=lambda root: host.tree, hold=True)
+    monkeypatch.setattr(agent_section, "USUAL_RUN_DIR", str(run_dir))
+    monkeypatch.setattr(agent_section, "USUAL_STATE_DIR", host.folder / "lib")
+    answer = offline(run_dir, make_tree=lambda root: host.tree, hold=True)
+    assert (answer.undone, answer.problems) == ([], [])
+
+    async def observing(request: Ask) -> None:
+        assert "rolled back and held" in (await request("status"))["agent"]["reason"]
+
     play(host.agent(), observing)
 
 
