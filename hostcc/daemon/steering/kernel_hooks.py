@@ -13,11 +13,14 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.steering_undo import network_namespace
 from hostcc.daemon.supervisor import in_thread
 from hostcc.errors import HostccError
+from hostcc.log import get_logger
 from hostcc.model import Change, Difference
 from hostcc.paths import reserve
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
 from hostcc.paths.steering_messages import Timing
+
+log = get_logger("steering")
 
 DRAIN_S = 0.3
 """Wait in an orderly stop for peers to stop sending with ports of ours."""
@@ -69,6 +72,7 @@ class KernelHooks:
 
     async def up(self) -> None:
         """Put it in force.  Raises BpfError and HostccError; nothing is in force then."""
+        self._give_back_other_ports()
         self._journal.begin(*planned(self._config, self.devices))
         try:
             reserve.write(reserve.planned(*self._ports)[1])
@@ -80,6 +84,18 @@ class KernelHooks:
                 self.kernel.close()
             clean_up(self._journal, f"failed: {error}")
             raise
+
+    def _give_back_other_ports(self) -> None:
+        """Undo an earlier agent's reservation of another range, or undoing this one would leave it.
+
+        Raises HostccError.
+        """
+        now, wanted = reserve.planned(*self._ports)
+        if now != wanted and path_kinds.PORTS in self._journal.active:
+            for problem in mechanisms.undo_all(
+                self._journal, (path_kinds.PORTS,), "another range is configured"
+            ):
+                log.warning("not undone", reason=problem)
 
     def _load(self) -> None:
         stale_s = self._config.stale_s
