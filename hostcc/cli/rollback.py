@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from hostcc.answers.host import Undone
 from hostcc.cli.common import (
@@ -51,10 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Undo."""
     if args.hold and args.marks:
         raise InputError("expected --hold or --marks, not both")
-    try:
-        answer = None if args.marks else ask(args.socket, "rollback", 60.0, hold=args.hold or None)
-    except NoAgentError:
-        answer = None
+    answer = None if args.marks else asked(args)
     if answer is None:
         import msgspec
 
@@ -68,6 +66,18 @@ def run(args: argparse.Namespace) -> int:
     if outcome.problems:
         return Exit.FAILED
     return Exit.UNRECORDED if outcome.unrecorded else Exit.OK
+
+
+def asked(args: argparse.Namespace) -> dict[str, Any] | None:
+    """What the agent says of its roll-back; None: none answers, or only one of another journal."""
+    try:
+        if args.run_dir is not None:
+            folder = ask(args.socket, "status")["agent"].get("run_dir") or args.run_dir
+            if Path(folder).resolve() != args.run_dir.resolve():
+                return None
+        return ask(args.socket, "rollback", 60.0, hold=args.hold or None)
+    except NoAgentError:
+        return None
 
 
 def render(answer: Undone) -> None:

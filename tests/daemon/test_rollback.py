@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.cli.main import main
 from hostcc.config.sections.job import JobRequest
 from hostcc.daemon import preflight
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.daemon.rollback import offline
-from hostcc.errors import HostccError, NoAgentError
+from hostcc.errors import Exit, HostccError, NoAgentError
 from hostcc.paths import egress_kernel, egress_queues
 from hostcc.system.procfs import Stat
 from tests.hosts import Ask, Host, play
@@ -89,6 +90,26 @@ def test_not_under_a_living_agent_nor_without_a_journal(host: Host) -> None:
     with pytest.raises(HostccError, match="another agent"):
         offline(host.folder / "run", host.make_backend, lambda root: host.tree)
     lock.release()
+
+
+def test_with_a_run_directory_no_other_agent_is_rolled_back(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent, other = host.agent(), tmp_path / "other"
+    words = ["rollback", "--socket", str(agent.config.socket_path), "--run-dir"]
+
+    async def body(request: Ask) -> None:
+        await request("register", job="a")
+        assert await asyncio.to_thread(main, [*words, str(other)]) == Exit.NO_AGENT
+        other.mkdir()
+        (other / "journal.jsonl").touch()
+        assert await asyncio.to_thread(main, [*words, str(other)]) == Exit.OK
+        assert capsys.readouterr().out == "nothing to undo\n"
+        assert (await request("status"))["agent"]["state"] == "active"
+        assert await asyncio.to_thread(main, [*words, str(host.folder / "run")]) == Exit.OK
+        assert (await request("status"))["agent"]["state"] == "observing"
+
+    play(agent, body)
 
 
 def test_a_run_directory_that_cannot_be_looked_into_is_named(tmp_path: Path) -> None:
