@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from hostcc.answers.host import Undone
@@ -23,6 +24,7 @@ from hostcc.daemon.jobs.released import let_go, nested_groups
 from hostcc.daemon.jobs.views import rollback
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.errors import HostccError, NoAgentError
+from hostcc.limits import MAX_CGROUPS
 from hostcc.mltcp.dcqcn import KIND as DCQCN
 from hostcc.model import Change
 from hostcc.paths.egress_queues import QUEUES
@@ -200,20 +202,28 @@ def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) 
             slots = {job: slot for slot, job in enumerate(sorted(marks), 1)}
             for job, slot in slots.items():
                 kernel.set_job(slot, JobMark(stray=marks[job]))
-            kernel.set_cgroup_ids(
-                {
-                    number: slots[job]
-                    for job, path in groups.items()
-                    if job in slots
-                    for number in tree.ids(path)
-                }
+            ids = (
+                (number, slots[job])
+                for job, path in _cgroups(journal.active, groups)
+                if job in slots
+                for number in tree.ids(path)
             )
+            kernel.set_cgroup_ids(dict(islice(ids, MAX_CGROUPS)))
             kernel.walk(where)
     except (BpfError, OSError) as error:
         return [f"open sockets keep the marks of the dead agent: {error}"]
     unseen = elsewhere.marks_hidden(left)
     journal.undone([change.id for change in left if change not in unseen], "rolled back")
     return [f"{one.target}: its agent's network namespace is not seen here" for one in unseen]
+
+
+def _cgroups(
+    active: Mapping[str, Change], groups: Mapping[str, Path]
+) -> Iterator[tuple[str, Path]]:
+    """Jobs and their cgroups, those that the dead agent followed, too."""
+    yield from groups.items()
+    for job, followed in kinds.followed_groups(active.values()).items():
+        yield from ((job, path) for path in followed)
 
 
 def _restore_sockets(

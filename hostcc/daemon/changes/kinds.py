@@ -5,6 +5,7 @@ Identifiers are stable: the same change has the same id in every run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -91,6 +92,15 @@ def followed(job: str, paths: Iterable[Path], why: str) -> Change:
         why=why,
         undo=ENDS_WITH_AGENT,
     )
+
+
+def followed_groups(active: Iterable[Change]) -> dict[str, list[Path]]:
+    """Job -> the cgroups of others that are part of it."""
+    return {
+        one.id.partition(":")[2]: [Path(path) for path in re.split(" (?=/)", str(one.after))]
+        for one in active
+        if one.what == FOLLOWED
+    }
 
 
 def job_request(job: str, kept: Mapping[str, float | int | str | None], why: str) -> Change:

@@ -7,13 +7,16 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.planning.scene import ADDRESSES, TOP, Orders, Scene
+from hostcc.daemon.changes import kinds, path_kinds
+from hostcc.daemon.changes.journal import Journal
+from tests.daemon.planning.scene import ADDRESSES, MARKED, TOP, Orders, Scene
 from tests.daemon.planning.test_planning_kernel import (
     FIRST,
     LITTLE,
@@ -21,7 +24,7 @@ from tests.daemon.planning.test_planning_kernel import (
     MUCH,
     the_guard,
 )
-from tests.real import HOSTCC, until
+from tests.real import HOSTCC, RealHost, until
 
 pytestmark = pytest.mark.kernel
 
@@ -129,3 +132,32 @@ def test_no_mark_stays_where_all_of_the_unit_is_killed(scene: Scene, unit: Unit)
     assert job.ask("tos", name="c") == 0
     unit.stop_post()
     assert not unit.members()
+
+
+@pytest.fixture
+def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
+    made = RealHost(tmp_path, cgroup2)
+    yield made
+    made.close()
+
+
+def test_no_mark_of_a_killed_agent_stays_on_a_job_that_it_followed(host: RealHost) -> None:
+    group = host.root / "found by hostcc"
+    group.mkdir()
+    join = f"echo $$ > '{group}/cgroup.procs' && exec \"$@\""
+    enter = ["sh", "-c", join, "sh", *host.enter, sys.executable, str(MARKED)]
+    job = Orders(enter)
+    try:
+        port = job.ask("listen", name="l", address="127.0.0.1")
+        for name, tos in ("c", FIRST), ("own", FIRST + 4):
+            assert job.ask("connect", name=name, address="127.0.0.1", port=port, own_tos=tos) == tos
+        (host.folder / "run").mkdir()
+        left = Journal(host.folder / "run")
+        left.open()
+        left.begin(kinds.followed("a", [group], "torchrun"), path_kinds.mark("a", FIRST, "plan"))
+        left.close()
+        done = host.client("rollback", "--marks")
+        assert (done.returncode, done.stdout) == (0, "undone: job-mark:a\n")
+        assert [job.ask("tos", name=name) for name in ("c", "own")] == [0, FIRST + 4]
+    finally:
+        job.close()
