@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -14,6 +15,7 @@ from hostcc.cli.common import emit, print_json, table
 from hostcc.config.schema import Config
 from hostcc.daemon.changes.journal import row_of
 from hostcc.daemon.dry_run import planned
+from hostcc.daemon.hold import HoldFile
 from hostcc.errors import Exit
 from hostcc.foreign import say
 
@@ -24,11 +26,13 @@ WIDEST = 120
 
 def show(config: Config, as_json: bool) -> int:
     """Print them; nothing is changed."""
+    held = HoldFile(Path(config.agent.run_dir)).read()  # says so, too
     changes, problems = planned(config)
     rows = [row_of(change) for change in changes]
     if as_json:
         shown = [without_time(row) for row in rows]
-        print_json({"schema": SCHEMA, "changes": shown, "missing": problems})
+        line = held.line() if held is not None else None
+        print_json({"schema": SCHEMA, "changes": shown, "missing": problems, "held": line})
         return Exit.OK
     for problem in problems:
         say(f"hostcc agent: it could not make these changes without {problem}", file=sys.stderr)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.cli import main as cli
+from hostcc.daemon.hold import HoldFile
 from hostcc.errors import Exit
 
 pytestmark = pytest.mark.slow
@@ -287,6 +288,18 @@ def test_dry_run_of_a_bad_configuration(tmp_path: Path) -> None:
     assert done.returncode == Exit.CONFIGURATION
     assert f"{path}: mltcp.slop: expected one of the keys" in done.stderr
     assert "did you mean slope?" in done.stderr
+
+
+def test_dry_run_names_a_hold(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'[agent]\nrun_dir = "{tmp_path}"\nobserve_only = true\n')
+    HoldFile(tmp_path).write("rollback", "a test")
+    done = run("agent", "--config", str(path), "--dry-run", "--json")
+    assert "held" in done.stderr
+    assert "by a test" in json.loads(done.stdout)["held"]
+    HoldFile(tmp_path).release()
+    free = run("agent", "--config", str(path), "--dry-run", "--json")
+    assert json.loads(free.stdout)["held"] is None
 
 
 def test_dry_run_without_cgroup2_still_says_what_is_missing(tmp_path: Path) -> None:
