@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hostcc.coord.core.budget import NamedBudgets
 from hostcc.coord.core.settings import Settings
 
 MAX_OFFENDERS = 1024
 MAX_EVENTS = 1000
+RELAY_PER_S, RELAY_BURST = 0.5, 30.0
+"""Events about others that one relay causes, per second and at once: it may make up names."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Offenders:
         self._settings = settings
         self._records: dict[str, _Record] = {}
         self._reported: dict[tuple[str, str], float] = {}
+        self._relays = NamedBudgets(RELAY_PER_S, RELAY_BURST)
         self.events: list[Event] = []
         """For the caller to take; beyond MAX_EVENTS the oldest are dropped."""
 
@@ -57,10 +61,17 @@ class Offenders:
             record.until = now + self._settings.quarantine_s
         self.report_once("offender", peer, reason, now, at)
 
-    def report_once(self, what: str, who: str, text: str, now: float, at: float) -> None:
-        """Add an event, unless the same kind was added for the same peer within `quarantine_s`."""
+    def report_once(
+        self, what: str, who: str, text: str, now: float, at: float, relay: str = ""
+    ) -> None:
+        """Add an event, unless the same kind was added for the same peer within `quarantine_s`.
+
+        `relay`: who brought what is reported of another, at most RELAY_PER_S times a second.
+        """
         key = (what, who)
         if now < self._reported.get(key, float("-inf")) + self._settings.quarantine_s:
+            return
+        if relay and not self._relays.take(relay, now):
             return
         if len(self._reported) >= MAX_OFFENDERS:
             del self._reported[next(iter(self._reported))]

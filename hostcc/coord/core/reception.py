@@ -96,12 +96,16 @@ class Reception:
         return self._store.voids(record, content)
 
     def _admit(self, peer: str, record: Record, at: float, now: float) -> CheckedRecord | None:
-        if not (self._unsigned.left(peer, at) and self._writers.take(record.writer, at)):
+        # A writer that is not known has no allowance: a relay could make up any number of them.
+        known = self._checker.knows(record.writer)
+        if not self._unsigned.left(peer, at):
+            return None
+        if known and not self._writers.take(record.writer, at):
             return None
         try:
             return self._checker.check(record)
         except StrangerError as error:
-            self._offenders.report_once("stranger", record.writer, str(error), at, now)
+            self._offenders.report_once("stranger", record.writer, str(error), at, now, peer)
         except (UnsignedError, PayloadError) as error:
             # An honest relay may know another key of the writer; the relay pays all the same.
             if isinstance(error, UnsignedError) and self._unsigned.take(peer, at):
@@ -109,7 +113,7 @@ class Reception:
             if peer == record.writer:
                 self._offenders.strike(peer, str(error), at, now)
             else:
-                self._offenders.report_once("refused", record.writer, str(error), at, now)
+                self._offenders.report_once("refused", record.writer, str(error), at, now, peer)
         return None
 
     def _put(self, held: CheckedRecord, at: float, now: float) -> PutResult:

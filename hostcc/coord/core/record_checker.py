@@ -159,6 +159,10 @@ class RecordChecker:
         self._checked: RecentCache[Record, CheckedRecord] = RecentCache(cached)
         self._writers: RecentCache[int, str] = RecentCache(MAX_SLOT_NAMES)
 
+    def knows(self, writer: str) -> bool:
+        """Return whether the writer is accepted here."""
+        return self._verifier.knows(writer)
+
     def check(self, record: Record) -> CheckedRecord:
         """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError."""
         if record.kind in _PROVING and record.payload:

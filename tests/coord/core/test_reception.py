@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from hostcc.coord.core.message import Record
+from hostcc.coord.core.message import MAX_RECORDS, Record
 from hostcc.coord.core.node import Node
+from hostcc.coord.core.offenders import RELAY_BURST
+from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
-from tests.coord.records import accusation, member, node, profile, record, saying
+from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
+from tests.coord.records import accusation, member, profile, record, saying
 
 pytestmark = pytest.mark.unit
 
 TIGHT = Settings(writer_per_s=1.0, writer_burst=10)
 
 
-def listener() -> Node:
-    one = node("a", TIGHT)
+def listener(verifier: SimulatedVerifier | None = None) -> Node:
+    one = Node(
+        "a",
+        "a:1",
+        signer=SimulatedSigner("a"),
+        checker=RecordChecker(verifier or SimulatedVerifier()),
+        rng=Random(1),
+        settings=TIGHT,
+    )
     one.begin()
     for name in ("b", "c"):
         one.receive("b", saying(member(name, 5, birth=5)), 0.0)
@@ -63,3 +75,19 @@ def test_what_was_dropped_for_its_age_is_answered_with_what_is_remembered() -> N
     (answer,) = one.receive("b", saying(said[0]), at)
     assert answer.payload.records == (gone[0],)
     assert still_heard(one, said)
+
+
+def test_made_up_names() -> None:
+    one = listener(SimulatedVerifier(frozenset("abc")))
+    payload = profile("b", "job").payload
+    news = [
+        record("b", "profile", f"job{i}", payload, incarnation=5, version=i + 2) for i in range(30)
+    ]
+    one.receive("b", saying(*news[:15]), 1.0)
+    heard = len(one.store.of("b"))
+    for message in range(20):
+        made_up = [member(f"name{message}-{i}") for i in range(MAX_RECORDS)]
+        one.receive("b", saying(*made_up), 1.0)
+    one.receive("b", saying(*news[15:]), 1.0)
+    assert len(one.store.of("b")) == heard  # its allowance is used up, whomever it names meanwhile
+    assert len(one.take_events()) <= RELAY_BURST
