@@ -12,6 +12,7 @@ from hostcc.coord.core.message import Record
 from hostcc.coord.core.offenders import Offenders
 from hostcc.coord.core.payloads import ACCUSE, CERTIFICATE, Member, PayloadError
 from hostcc.coord.core.record_checker import (
+    PROVING,
     CheckedRecord,
     RecordChecker,
     StrangerError,
@@ -49,6 +50,7 @@ class Reception:
         self._spread = spread
         self._writers = NamedBudgets(settings.writer_per_s, settings.writer_burst)
         self._unsigned = NamedBudgets(settings.writer_per_s, settings.writer_burst)
+        self._unproven = NamedBudgets(settings.writer_per_s, settings.writer_burst)
 
     def take(
         self, peer: str, records: tuple[Record, ...], at: float, now: float
@@ -97,14 +99,19 @@ class Reception:
 
     def _admit(self, peer: str, record: Record, at: float, now: float) -> CheckedRecord | None:
         # A writer that is not known has no allowance: a relay could make up any number of them.
-        known = self._checker.knows(record.writer)
-        if not self._unsigned.left(peer, at):
+        known, proving = self._checker.knows(record.writer), record.kind in PROVING
+        if not self._unsigned.left(peer, at) or (proving and not self._unproven.left(peer, at)):
             return None
         if known and not self._writers.take(record.writer, at):
             return None
         try:
             return self._checker.check(record)
         except StrangerError as error:
+            # Nobody has signed it: the relay pays for what took time, and not whom it names.
+            if proving:
+                self._unproven.take(peer, at)
+            if known:
+                self._writers.give_back(record.writer)
             self._offenders.report_once("stranger", record.writer, str(error), at, now, peer)
         except (UnsignedError, PayloadError) as error:
             # An honest relay may know another key of the writer; the relay pays all the same.

@@ -116,10 +116,13 @@ class UnsignedError(HostccError):
 
 
 class StrangerError(HostccError):
-    """The writer is not accepted here: on no allow-list and without a certificate that is."""
+    """The writer is not accepted here: on no allow-list and without a certificate that is.
+
+    Or the record is to prove something about it and does not.
+    """
 
 
-_PROVING = frozenset({payloads.CERTIFICATE, payloads.REVOKED})
+PROVING = frozenset({payloads.CERTIFICATE, payloads.REVOKED})
 """Kinds whose contents are signed by an authority of the cluster."""
 
 
@@ -164,8 +167,11 @@ class RecordChecker:
         return self._verifier.knows(writer)
 
     def check(self, record: Record) -> CheckedRecord:
-        """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError."""
-        if record.kind in _PROVING and record.payload:
+        """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError.
+
+        Only a PayloadError is known to be the writer's own fault: it has signed the record.
+        """
+        if record.kind in PROVING and record.payload:
             self._learn(record)
         if not self._verifier.knows(record.writer):
             raise StrangerError(f"{record.writer}: expected an allowed member")
@@ -179,7 +185,10 @@ class RecordChecker:
         return found
 
     def _learn(self, record: Record) -> None:
-        content = payloads.decode(record)
+        try:
+            content = payloads.decode(record)
+        except payloads.PayloadError as error:
+            raise StrangerError(f"{record.writer}: {error}") from None
         if isinstance(content, HostCertificate | RevokedCertificates):
             why = self._verifier.learn_record(record.writer, record.kind, content.raw)
             if why:

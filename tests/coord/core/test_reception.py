@@ -1,4 +1,4 @@
-"""What records cost whom: saying old ones again silences nobody."""
+"""What records cost whom: saying old or forged ones silences nobody."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hostcc.coord.core.message import MAX_RECORDS, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.offenders import RELAY_BURST
+from hostcc.coord.core.payloads import Content, HostCertificate, RevokedCertificates
 from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
@@ -17,6 +18,13 @@ from tests.coord.records import accusation, member, profile, record, saying
 pytestmark = pytest.mark.unit
 
 TIGHT = Settings(writer_per_s=1.0, writer_burst=10)
+
+
+class Doubtful(SimulatedVerifier):
+    """Accepts no certificate and no list."""
+
+    def learn_record(self, _writer: str, _kind: str, _raw: bytes) -> str:
+        return "forged"
 
 
 def listener(verifier: SimulatedVerifier | None = None) -> Node:
@@ -75,6 +83,22 @@ def test_what_was_dropped_for_its_age_is_answered_with_what_is_remembered() -> N
     (answer,) = one.receive("b", saying(said[0]), at)
     assert answer.payload.records == (gone[0],)
     assert still_heard(one, said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "content"),
+    [
+        ("certificate", "", HostCertificate(b"x")),
+        ("revoked", "authority", RevokedCertificates(b"x", 1)),
+        ("certificate", "", b"\xc1"),  # which msgpack never has
+        ("revoked", "authority", b"\xc1"),
+    ],
+)
+def test_forged_certificates(kind: str, key: str, content: Content | bytes) -> None:
+    forged = record("c", kind, key, content, incarnation=9, version=9, signer="b")
+    one = listener(Doubtful())
+    assert still_heard(one, [forged] * 20)
+    assert [event.what for event in one.take_events()] == ["stranger"]
 
 
 def test_made_up_names() -> None:
