@@ -32,3 +32,26 @@ def test_names_are_bounded() -> None:
     for index in range(1000):
         assert allowances.take(f"n{index}", 0.0)
     assert len(allowances._budgets) <= 10
+
+
+def test_many_names_at_once_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[float] = []
+
+    def refill(budget: Budget, now: float) -> None:
+        looked_at.append(now)
+        budget.left = 1.0  # never full
+
+    monkeypatch.setattr(Budget, "refill", refill)
+    allowances = NamedBudgets(1.0, 3, names=100)
+    for index in range(1000):
+        assert allowances.take(f"n{index}", 0.0)
+    assert len(looked_at) < 6 * 1000
+
+
+def test_those_that_are_not_full_stay_where_there_is_room() -> None:
+    allowances = NamedBudgets(1.0, 3, names=100)
+    for index in range(99):
+        assert allowances.take(f"n{index}", 0.0)
+    assert all(allowances.take("busy", 1.0) for _ in range(3))
+    assert allowances.take("next", 1.0)  # the others are full again and make room
+    assert not allowances.take("busy", 1.0)
