@@ -8,7 +8,9 @@ stores cost one hash.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 from hostcc.coord.core import summary
@@ -58,8 +60,9 @@ class Repair:
         theirs = dict(summary.unpack(entries))
         wanted = []
         push: list[CheckedRecord] = []
+        named = self._named(theirs)
         for slot, order in theirs.items():
-            held = self._named(slot)
+            held = named.get(slot)
             if held is None:
                 dropped = self._store.dropped(slot, order[0])
                 if dropped is None:
@@ -78,10 +81,10 @@ class Repair:
 
     def deliver(self, wanted: bytes) -> Exchange | None:
         """Return the requested records; None: none of them is held."""
+        slots = dict.fromkeys(summary.unpack_slots(wanted))
+        named = self._named(slots)
         found = [
-            held
-            for slot in summary.unpack_slots(wanted)
-            if (held := self._named(slot) or self._store.dropped(slot, 0))
+            held for slot in slots if (held := named.get(slot) or self._store.dropped(slot, 0))
         ]
         return Exchange(records=tuple(found)) if found else None
 
@@ -111,7 +114,9 @@ class Repair:
                 found += store.of(writer).values()
         return found
 
-    def _named(self, slot: int) -> CheckedRecord | None:
-        # A writer has few records; a name for each would take more memory than this takes time.
-        own = self._store.of(self._checker.writer(slot) or "").values()
-        return next((held for held in own if held.slot == slot), None)
+    def _named(self, slots: Collection[int]) -> dict[int, CheckedRecord]:
+        # A name for each record would take too much memory. So all records of a writer are looked
+        # at, once for all of its slots: a peer can ask for thousands.
+        writers = {self._checker.writer(slot) for slot in slots} - {None}
+        held = chain.from_iterable(self._store.of(writer or "").values() for writer in writers)
+        return {one.slot: one for one in held if one.slot in slots}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostcc.coord.core import summary
 from hostcc.coord.core.message import HASH_BYTES, MAX_LEAVES
+from hostcc.coord.core.record_checker import CheckedRecord, Slot
 from hostcc.coord.core.repair import Exchange, Repair
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
@@ -77,3 +80,23 @@ def test_what_was_dropped_for_its_age_is_not_asked_for_again() -> None:
     (summary,) = a.answer(leaves)
     assert summary.entries
     assert b.answer(summary) == []
+
+
+def test_records_of_a_writer_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = Side([], 1)
+    records = [held(profile("h", f"j{index}", version=index + 2)) for index in range(200)]
+    for record in records:
+        side.store.put(record, 0.0)
+    looked_at: list[str] = []
+    of = Store.of
+
+    def looking(store: Store, writer: str) -> Mapping[Slot, CheckedRecord]:
+        looked_at.append(writer)
+        return of(store, writer)
+
+    monkeypatch.setattr(Store, "of", looking)
+    answer = side.repair.deliver(summary.pack_slots([one.slot for one in records] * 10))
+    assert answer is not None
+    assert len(answer.records) == 200
+    assert side.repair.reconcile(b"", summary.pack(records)) is None
+    assert looked_at == ["h", "h"]
