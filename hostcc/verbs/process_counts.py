@@ -17,6 +17,7 @@ import stat
 import struct
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,10 @@ _LOCK = struct.Struct("hhqqi4x")
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _HEAD = CountsEntry.qp.offset
 _ENTRY = np.dtype(CountEntry)
+
+
+Genuine = Callable[[str, int, int], bool]
+"""Tells whether to believe a file with (job, process, owner of the file)."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +97,21 @@ class ProcessCount:
     """The file."""
 
 
-def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
-    """Read the counters of all processes with the shim; other files are skipped."""
+def read_counts(
+    prefix: Path = DEFAULT_COUNTS, genuine: Genuine | None = None
+) -> tuple[ProcessCount, ...]:
+    """Read the counters of all processes with the shim; other files are skipped.
+
+    `genuine`: asked before the queue pairs of a file are read, which takes long where it has many.
+    """
     found = []
     for path, pid in files_of(prefix):
-        data, uid = _bytes_of(path)
-        if len(data) == ctypes.sizeof(CountsEntry):
+        head, uid = _bytes_of(path, _HEAD)
+        job = _name_in(head)
+        if genuine is not None and not genuine(job, pid, uid):
+            continue
+        data, owner = _bytes_of(path)
+        if len(data) == ctypes.sizeof(CountsEntry) and owner == uid and _name_in(data) == job:
             one = _process(data, pid, uid, path)
             if one is not None:
                 found.append(one)
@@ -203,14 +217,20 @@ def _bytes_of(path: Path, most: int = ctypes.sizeof(CountsEntry) + 1) -> tuple[b
         return (file.read(most) if stat.S_ISREG(facts.st_mode) else b""), facts.st_uid
 
 
+def _name_in(data: bytes) -> str:
+    # The job that a file names, of which at least the head is there; empty: none.
+    at, size = CountsEntry.name.offset, CountsEntry.name.size
+    name = data[at : at + size].partition(b"\0")[0].decode(errors="replace")
+    return name if is_job_name(name) else ""
+
+
 def _process(data: bytes, pid: int, uid: int, path: Path) -> ProcessCount | None:
     head = CountsEntry.from_buffer_copy(data)
     if (head.magic, head.version) != (MAGIC, VERSION):
         return None
     entries = np.frombuffer(data, _ENTRY, offset=_HEAD)
-    name = bytes(head.name).decode(errors="replace")
     return ProcessCount(
-        name if is_job_name(name) else "",
+        _name_in(data),
         pid,
         int(head.iterations),
         head.paced_ns / 1e9,

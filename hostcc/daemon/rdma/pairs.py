@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from hostcc.measure.discover.owners import Owners
@@ -116,13 +117,12 @@ class Senders:
 
     def read(self) -> tuple[Sender, ...]:
         """Return the processes whose files are genuine, by job and process."""
-        counted = read_counts(self._counts)
-        whose = self._owners().of_all(one.pid for one in counted) if counted else {}
-        found = [
-            self._sender(one)
-            for one in counted
-            if one.job and whose.get(one.pid) == one.job and user_of(one.pid, self._proc) == one.uid
-        ]
+        owners = cache(self._owners)
+
+        def genuine(job: str, pid: int, uid: int) -> bool:
+            return bool(job) and user_of(pid, self._proc) == uid and owners().of(pid) == job
+
+        found = map(self._sender, read_counts(self._counts, genuine))
         return tuple(sorted(found, key=lambda one: (one.job, one.pid)))
 
     def _sender(self, one: ProcessCount) -> Sender:

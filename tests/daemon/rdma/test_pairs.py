@@ -7,6 +7,7 @@ import os
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hostcc.coord.core.payloads import encode
@@ -17,7 +18,7 @@ from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
 from hostcc.daemon.rdma.rates import Rates
 from hostcc.daemon.steering import rdma_flows
 from hostcc.schedule.plan import plan as scheduled
-from hostcc.verbs import plan_region
+from hostcc.verbs import plan_region, process_counts
 from tests.daemon.rdma.world import HERE, THERE, Fixed, World
 
 pytestmark = pytest.mark.unit
@@ -73,6 +74,28 @@ def test_who_is_not_believed(tmp_path: Path) -> None:
     assert Senders(tmp_path / "qp", lambda: fixed, world.sysfs, proc).read()
     (proc / str(os.getpid())).rmdir()  # nobody of that number
     assert not Senders(tmp_path / "qp", lambda: fixed, world.sysfs, proc).read()
+
+
+def test_queue_pairs_of_strangers_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    process = world.process("train")
+    process.count(1000, 50000)
+    own = (tmp_path / f"qp.{os.getpid()}").read_bytes()
+    for number in (1, 900_000_000):  # somebody else's process, and nobody's
+        (tmp_path / f"qp.{number}").write_bytes(own)
+    read: list[np.void] = []
+    as_count = process_counts._pair
+
+    def noted(row: np.void) -> process_counts.QpCount:
+        read.append(row)
+        return as_count(row)
+
+    monkeypatch.setattr(process_counts, "_pair", noted)
+    (sender,) = Senders(tmp_path / "qp", lambda: Fixed(world.owners), world.sysfs).read()
+    assert sender.pid == os.getpid()
+    assert len(read) == len(sender.pairs)
 
 
 def test_odd_devices_lead_nowhere(tmp_path: Path) -> None:
