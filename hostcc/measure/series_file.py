@@ -8,6 +8,8 @@ sizes before anything is allocated, no pickled objects, types and lengths of eve
 from __future__ import annotations
 
 import io
+import lzma
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -33,6 +35,12 @@ MAX_META = 1 << 16
 HEADER = 1 << 12
 """Bytes that a .npy header may have beside the values."""
 MAX_LINK_BITS_PER_S = 1e15
+
+_DAMAGES = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError,
+    NotImplementedError, RuntimeError,  # for a compression that it lacks, for what is encrypted
+)  # fmt: skip
+"""What zipfile raises beside OSError."""
 
 Name = Annotated[str, msgspec.Meta(pattern=JOB_NAME)]
 Text = Annotated[str, msgspec.Meta(pattern=rf"^{VISIBLE}{{0,256}}\Z")]
@@ -91,8 +99,7 @@ def load(path: Path) -> Recording:
             return _read(path, archive)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    # zipfile raises the last two for a compression that it lacks and for what is encrypted.
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGES as error:
         raise InputError(f"{path}: expected a recorded series, got {error}") from error
 
 
@@ -153,7 +160,7 @@ def _member(
         if version != (1, 0):
             raise ValueError(f"format {version}")
         shape, _, found = np.lib.format.read_array_header_1_0(stream)
-    except (ValueError, SyntaxError, TypeError) as error:
+    except (ValueError, SyntaxError, TypeError, tokenize.TokenError) as error:
         raise InputError(f"{path}: {name}: expected an array, got {error}"[:300]) from error
     body = data[stream.tell() :]
     if found != dtype or len(shape) != 1 or shape[0] * dtype.itemsize != len(body):

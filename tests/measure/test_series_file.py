@@ -111,6 +111,7 @@ def test_numpy_reads_it(tmp_path: Path) -> None:
         ({"tx": npy([1] * 30, "<i8")[:-8]}, "tx: expected one dimension"),
         ({"tx": b"nonsense"}, "tx: expected an array"),
         ({"tx": b""}, "tx: expected an array"),
+        ({"tx": b"\x93NUMPY\x01\x00\x02\x00{("}, "tx: expected an array"),
         ({"meta": npy([1], "<i8")}, "meta: expected one dimension of uint8"),
         ({"meta": npy(list(b"{"), "u1")}, "meta: "),
         ({"meta": npy(list(b'{"job": "\xff"}'), "u1")}, "meta: 'utf-8' codec can't decode"),
@@ -138,6 +139,16 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     assert "expected a recorded series" in refused(path)
     good = written(tmp_path / "b.npz").read_bytes()
     path.write_bytes(good[: len(good) // 2])
+    assert "expected a recorded series" in refused(path)
+
+
+def test_damage_in_another_compression(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("meta.npy", meta())
+    data = bytearray(path.read_bytes())
+    data[60:80] = b"\xff" * 20
+    path.write_bytes(data)
     assert "expected a recorded series" in refused(path)
 
 
