@@ -13,7 +13,9 @@ Stamp = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f:.]{0,45}\Z")]
 
 MAX_FLOWS = 4096
-"""Flows that a sender moves, and translations that a receiver accepts from one peer."""
+"""Flows that a sender moves, and translations that a receiver accepts."""
+MAX_PEER_FLOWS = MAX_FLOWS // 4
+"""Of these from one peer: so none that lies takes all."""
 
 
 class Broken(IntEnum):

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 from hostcc.paths.steering_messages import (
     MAX_FLOWS,
+    MAX_PEER_FLOWS,
     Accept,
     Broken,
     Effect,
@@ -290,6 +291,8 @@ class _Translation:
     stamp: int
     release: tuple[int, str] | None = None
     """(Stamp, host) of who wants it gone."""
+    peer: str = ""
+    """Who asked for it; empty: an earlier agent took it on."""
 
 
 class Receiver:
@@ -348,12 +351,16 @@ class Receiver:
             why = f"{PORT_TAKEN} another flow"
         elif known is None and self._in_use(wire):
             why = f"{PORT_TAKEN} a connection"
-        elif known is None and len(self._known) >= MAX_FLOWS:
+        elif known is None and self._is_full(host):
             why = "too many flows"
         if why:
             return [Send(host, Refusal(message.stamp, why))]
-        self._known[wire] = _Translation(flow.sport, message.stamp)
+        self._known[wire] = _Translation(flow.sport, message.stamp, peer=host)
         return [Accept(wire, flow.sport, message.stamp), Send(host, Ready(message.stamp))]
+
+    def _is_full(self, host: str) -> bool:
+        of = sum(one.peer == host for one in self._known.values())
+        return len(self._known) >= MAX_FLOWS or of >= MAX_PEER_FLOWS
 
     def _release(self, host: str, message: Release) -> list[Effect]:
         if not self._allowed(host, message.wire):

@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.paths.steering_messages import (
+    MAX_FLOWS,
+    MAX_PEER_FLOWS,
     Accept,
     Broken,
     Effect,
@@ -374,6 +376,22 @@ def test_what_the_kernel_stopped_is_reverted() -> None:
 
 def receiver(in_use: bool = False, allowed: bool = True) -> Receiver:
     return Receiver(lambda *_: allowed, lambda _: in_use, TIMING)
+
+
+def test_one_peer_does_not_take_all_translations() -> None:
+    at = receiver()
+
+    def asks(peer: str, address: str, port: int) -> Effect:
+        flow = FlowKey(address, ADDRESS["B"], port, 80)
+        return at.heard(peer, Prepare(1, flow, PORTS[0]))[-1]
+
+    full = Send("A", Refusal(1, "too many flows"))
+    for n in range(MAX_PEER_FLOWS):
+        assert asks("A", f"198.18.{4 + n // 256}.{n % 256}", 1000) == Send("A", Ready(1))
+    assert asks("A", ADDRESS["A"], 1000) == full
+    assert asks("C", ADDRESS["A"], 1000) == Send("C", Ready(1)), "there is room for others"
+    at.recover((FlowKey(ADDRESS["A"], ADDRESS["B"], 1 + n, 80), 9, 1) for n in range(MAX_FLOWS))
+    assert asks("C", "198.18.9.9", 1000) == Send("C", Refusal(1, "too many flows"))
 
 
 def reply(effects: list[Effect]) -> Message:
