@@ -137,7 +137,7 @@ class Gates:
         self._keeper = GateKeeper(self._host.config.shifts.max_share)
         self._kernel = None
         self._totals, self._since_s = HoldTotals(), {}
-        self._planned, self._local_due_s = (None, frozenset()), 0.0
+        self._planned, self._alone, self._local_due_s = (None, frozenset()), frozenset(), 0.0
         self._cluster.listen(gate_notes.TOPIC, self._hear)
         self._host.journal.begin(*planned(self._host.config))
 

@@ -259,6 +259,20 @@ def test_stopping_opens_and_disarms(world: World) -> None:
     assert world.closed_s("a") == 0
 
 
+def test_jobs_that_end_while_turns_are_off_are_forgotten(tmp_path: FolderPath) -> None:
+    world = World(tmp_path, "a", "b")
+    world.plans.result = None
+    for name in ("a", "b"):
+        known(world, name)
+    world.tick()
+    world.part.stop()
+    world.table.jobs.clear()
+    world.table.edition += 1
+    world.part.start()
+    world.tick()
+    assert world.part.view().gated == []
+
+
 def test_a_job_in_mode_off_has_no_gate(world: World) -> None:
     world.table.share(Mode.OFF, {}, "a test")
     world.tick()
