@@ -165,6 +165,7 @@ class Gates:
         kernel, self._kernel = self._kernel, None
         self._keeper.follow({}, ())
         self._since_s = {}
+        self._lone_rates, self._profiles.lone_rates = {}, {}
         self._poll()
         try:
             self._shim.close()

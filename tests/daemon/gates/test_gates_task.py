@@ -190,7 +190,7 @@ def test_only_the_first_host_of_a_job_speaks_for_it(tmp_path: FolderPath) -> Non
     world.heard("h9", Sending("unknown", 300, 0))
 
 
-def test_profiles_learn_how_fast_a_job_sends_alone(world: World) -> None:
+def learn(world: World) -> None:
     world.profiles.sure["a"] = 0.9
     for _ in range(MIN_BURSTS):
         assert world.profiles.lone_rates == {}
@@ -199,6 +199,10 @@ def test_profiles_learn_how_fast_a_job_sends_alone(world: World) -> None:
         world.burst("a", END)
         world.now += 1.0
         world.tick()
+
+
+def test_profiles_learn_how_fast_a_job_sends_alone(world: World) -> None:
+    learn(world)
     assert world.profiles.lone_rates == {"a": pytest.approx(SENT / 0.2)}
     world.plans.result = None
     world.tick()
@@ -206,6 +210,11 @@ def test_profiles_learn_how_fast_a_job_sends_alone(world: World) -> None:
     world.now += FORGET_S
     world.tick()
     assert world.profiles.lone_rates == {}
+    world.plans.result = rings(a=("h1", "h3"), b=("h2", "h4"))
+    world.tick()
+    learn(world)
+    world.part.stop()
+    assert world.profiles.lone_rates == {}, "nobody would forget it later"
 
 
 def test_what_is_no_note_is_refused(world: World) -> None:
