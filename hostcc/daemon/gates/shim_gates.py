@@ -44,6 +44,9 @@ class ShimGates:
         self._last: dict[str, BurstState] = {}
         """Of jobs with armed gates, as of the last reading."""
         self._read_s = 0.0
+        self._held: dict[str, Holds] = {}
+        """What was held of each job at the last look, also by processes that have ended since; of
+        jobs with others that go on."""
 
     @property
     def jobs(self) -> frozenset[str]:
@@ -58,10 +61,12 @@ class ShimGates:
         """Find out which processes there are."""
         wanted = {pid: job for job, pids in self._processes().items() for pid in pids}
         wanted = dict(sorted(wanted.items())[:MAX_PROCESSES])
+        held = self.holds()
         for pid, (job, file) in list(self._files.items()):
             if wanted.get(pid) != job or not file.is_current():
                 file.close()
                 del self._files[pid]
+        self._held = {job: held[job] for job in self.jobs & held.keys()}
         for pid in wanted.keys() - self._files.keys():
             opened = open_bursts(self._counts(), pid)
             if opened is not None and opened.uid == user_of(pid):
@@ -97,9 +102,9 @@ class ShimGates:
         return found
 
     def holds(self) -> dict[str, Holds]:
-        """Return what was held of each job."""
+        """Return what was held of each job; no less once a process of several has ended."""
         return {
-            job: Holds(one.holds, one.held_ns / 1e9, one.bursts)
+            job: _most(Holds(one.holds, one.held_ns / 1e9, one.bursts), self._held.get(job))
             for job, one in self._states().items()
         }
 
@@ -119,7 +124,7 @@ class ShimGates:
         self.arm({})
         for _, file in self._files.values():
             file.close()
-        self._files, self._last = {}, {}
+        self._files, self._last, self._held = {}, {}, {}
 
     def _states(self) -> dict[str, BurstState]:
         found: dict[str, list[BurstState]] = {}
@@ -137,6 +142,13 @@ def together(states: Sequence[BurstState]) -> BurstState:
         if since := [one.since_ns for one in states if one.phase is phase]:
             return BurstState(phase, min(since), *counts)
     return BurstState(Phase.IDLE, max(one.since_ns for one in states), *counts)
+
+
+def _most(one: Holds, other: Holds | None) -> Holds:
+    if other is None:
+        return one
+    turns, iterations = max(one.turns, other.turns), max(one.iterations, other.iterations)
+    return Holds(turns, max(one.held_s, other.held_s), iterations)
 
 
 def _events(before: BurstState, now: BurstState) -> list[tuple[BurstEvent, float]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.daemon.gates.gates_task import HoldTotals
 from hostcc.daemon.gates.job_gates import BurstEvent, Gate
 from hostcc.daemon.gates.shim_gates import ShimGates
 from hostcc.schedule.gates.groups import Exchange
@@ -158,3 +159,23 @@ def test_processes_come_and_go(world: World) -> None:
     world.gates.look()
     assert world.gates.jobs == frozenset()
     assert world.gates.holds() == {}
+
+
+def test_what_a_process_was_held_counts_once_while_others_of_its_job_go_on(world: World) -> None:
+    """Processes of a job that ends do not end at one moment."""
+    one, other = world.pids
+    totals = HoldTotals()
+    for pid, turns in ((one, 3), (other, 2)):
+        for _ in range(turns):
+            world.shims.says(pid, Phase.HELD, 10.0)
+            world.shims.says(pid, Phase.SENDING, 10.1, held_s=0.1)
+            world.shims.says(pid, Phase.IDLE, 10.2)
+    totals.update(world.gates.holds())
+    for pid in (one, other):
+        world.shims.jobs["a"].remove(pid)
+        world.gates.look()
+        totals.update(world.gates.holds())
+        assert (totals.turns_waited, round(totals.held_s, 6)) == (3, 0.3)
+    world.shims.jobs["a"].append(other)
+    world.gates.look()
+    assert world.gates.holds()["a"].turns == 2, "of those before it none was left"
