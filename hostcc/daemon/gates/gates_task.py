@@ -139,7 +139,7 @@ class Gates:
         self._totals, self._since_s = HoldTotals(), {}
         self._planned, self._alone, self._local_due_s = (None, frozenset()), frozenset(), 0.0
         self._cluster.listen(gate_notes.TOPIC, self._hear)
-        self._host.journal.begin(*planned(self._host.config))
+        self._host.journal.begin(kinds.gates(self._keeper.max_share))
 
     async def tick(self) -> None:
         """Find out who takes turns with whom, and arm the gates of this host's jobs."""
@@ -149,7 +149,10 @@ class Gates:
         if self._kernel is None or engine is not self._kernel.engine:
             self._kernel = KernelGates(engine)
         self._shim.look()
-        self._keeper.max_share = self._host.config.shifts.max_share
+        max_share = self._host.config.shifts.max_share
+        if max_share != self._keeper.max_share:
+            self._host.journal.begin(kinds.gates(max_share))
+            self._keeper.max_share = max_share
         self._follow(engine)
         now_s = self._clock()
         self._since_s = {job: self._since_s.get(job, now_s) for job in self._keeper.own}

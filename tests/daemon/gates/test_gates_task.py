@@ -304,6 +304,16 @@ def test_switches(world: World) -> None:
     assert world.part.disabled_reason() == "nothing is changed on this host"
 
 
+def test_the_journal_has_what_is_armed(world: World) -> None:
+    """Also where only `hostcc shifts on` arms gates, and after a reload."""
+    world.part.stop()
+    for share, step in ((0.2, world.part.start), (0.1, world.tick)):
+        off = ShiftsConfig(enabled=False, max_share=share)
+        world.host.config = msgspec.structs.replace(world.host.config, shifts=off)
+        step()
+        assert world.host.journal.active[kinds.GATES].after == kinds.gates(share).after
+
+
 def test_what_a_start_changes_is_planned() -> None:
     (change,) = planned(Config(agent=OWN))
     assert (change.id, change.before) == (kinds.GATES, "open")
