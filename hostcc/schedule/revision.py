@@ -1,6 +1,6 @@
 """The scheduler's revision: hosts can agree on plans only if theirs is the same."""
 
-REVISION = 7
+REVISION = 8
 """Revision of the scheduler.
 
 Raise it by one with every change after which the same records can give another view, digest or

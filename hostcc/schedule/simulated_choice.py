@@ -16,7 +16,12 @@ import numpy as np
 from hostcc.schedule.fluid import Cycle, Group, simulate
 from hostcc.schedule.intensity import communication_time
 from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
-from hostcc.schedule.simulation_rows import SimulationRows, expected_events, reduce_flows
+from hostcc.schedule.simulation_rows import (
+    SimulationRows,
+    expected_events,
+    quickest_paths,
+    reduce_flows,
+)
 
 MAX_FLOWS = 256
 """Flows up to which routings are simulated; as many may move in one plan."""
@@ -38,8 +43,10 @@ def fits(problem: Problem) -> bool:
     if (problem.compute <= TINY_S).any():
         return False
     flows = np.bincount(problem.flow_job, minlength=problem.job_count)
-    iterations = WARMUP_ITERATIONS + COUNTED_ITERATIONS
-    return expected_events(_period(problem), flows, iterations) <= MAX_EVENTS
+    period = _period(problem)
+    seconds = (WARMUP_ITERATIONS + COUNTED_ITERATIONS) * float(period.max())
+    shortest = np.minimum(period, _period(problem, quickest_paths(problem)))
+    return expected_events(shortest, flows, seconds) <= MAX_EVENTS
 
 
 def values(problem: Problem, worth: Floats, schedules: Sequence[tuple[Ints, Ints]]) -> Floats:
@@ -84,7 +91,8 @@ def _variants(
     ]
 
 
-def _period(problem: Problem) -> Floats:
-    """Return (J,) seconds of an iteration, each flow on its first path."""
-    comm = communication_time(problem, problem.table_start[problem.flow_table])
+def _period(problem: Problem, routing: Ints | None = None) -> Floats:
+    """Return (J,) seconds of an iteration; `routing` None: each flow on its first path."""
+    first = problem.table_start[problem.flow_table]
+    comm = communication_time(problem, first if routing is None else routing)
     return np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)

@@ -23,7 +23,7 @@ from hostcc.schedule.order import MAX_ENUMERATED_JOBS, rates
 from hostcc.schedule.pair_loss import IsolatedTimes, slowdown
 from hostcc.schedule.paths.replanning import MIN_GAIN_FRACTION
 from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
-from hostcc.schedule.simulation_rows import expected_events
+from hostcc.schedule.simulation_rows import expected_events, quickest_paths
 
 MAX_ROUTINGS = 1024
 ORDERS_PER_COMPONENT = 8
@@ -36,7 +36,8 @@ ORDERS_TO_COMPRESS = 3
 WINDOW_ITERATIONS = (5.0, 30.0)
 """Simulated window (from, to), in iterations of the longest job."""
 MAX_PERIOD_RATIO = 64
-"""Largest ratio of two jobs' iteration times; above it a simulation takes too long."""
+"""Largest ratio of two jobs' iteration times, or of one job's on two paths; above it a simulation
+takes too long."""
 MAX_FLOWS = 512
 """Flows up to which schedules are simulated."""
 MAX_ENUMERATED_CROSSINGS = 1 << 18
@@ -75,9 +76,8 @@ def fits(problem: Problem, budget: int) -> bool:
         return False
     if (np.maximum(problem.compute, problem.comm_start) <= TINY_S).any():
         return False
-    period = _isolated_times(problem).period
-    period = period[np.isfinite(period)]
-    if len(period) and period.max() > MAX_PERIOD_RATIO * period.min():
+    period, shortest = _isolated_times(problem).period, _shortest_periods(problem)
+    if period.max() > MAX_PERIOD_RATIO * shortest.min():
         return False
     routings = SmallProblem(problem).routings
     crossings = int(np.diff(problem.path_start)[problem.table_start[problem.flow_table]].sum())
@@ -95,7 +95,8 @@ def _cells(problem: Problem, budget: int) -> float:
     other = np.where(alone, -1, np.arange(problem.flow_count))
     flows = np.stack([problem.flow_job, problem.flow_table, problem.flow_bytes, other])
     rows = np.bincount(np.unique(flows, axis=1)[0].astype(np.int64), minlength=problem.job_count)
-    events = expected_events(_isolated_times(problem).period, rows, WINDOW_ITERATIONS[1])
+    seconds = WINDOW_ITERATIONS[1] * float(_isolated_times(problem).period.max())
+    events = expected_events(_shortest_periods(problem), rows, seconds)
     return events * (CELLS_OF_AN_EVENT + budget * float((rows**2).sum()))
 
 
@@ -342,7 +343,13 @@ def _sorted(oracle: Oracle, part: Component, ranks: Ints) -> list[list[int]]:
     return sorted(listed, key=lambda rank: -oracle.value(part, rank))
 
 
-def _isolated_times(problem: Problem) -> IsolatedTimes:
-    # Each flow on its first path gives a first estimate of t.
-    routing = problem.table_start[problem.flow_table]
+def _shortest_periods(problem: Problem) -> Floats:
+    """Return (J,) seconds of an iteration where paths are slow and quick: the shorter one."""
+    quick = _isolated_times(problem, quickest_paths(problem)).period
+    return np.minimum(_isolated_times(problem).period, quick)
+
+
+def _isolated_times(problem: Problem, routing: Ints | None = None) -> IsolatedTimes:
+    if routing is None:  # each flow on its first path gives a first estimate of t
+        routing = problem.table_start[problem.flow_table]
     return IsolatedTimes(problem.compute, problem.comm_start, communication_time(problem, routing))

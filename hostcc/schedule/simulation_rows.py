@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.schedule.problem import Floats, Ints
+from hostcc.schedule.problem import Floats, Ints, Problem
 
 Key = tuple[int, tuple[int, ...], float, float]
 
@@ -42,14 +42,26 @@ class _Row:
     links: list[int]
 
 
-def expected_events(period: Floats, rows: Ints, iterations: float) -> float:
-    """Return the starts and ends of phases and flows within `iterations` of the longest job.
+def expected_events(shortest: Floats, rows: Ints, seconds: float) -> float:
+    """Return the starts and ends of phases and flows within a window.
 
-    `period` (J,): seconds of an iteration alone; `rows` (J,): flows that end at moments of their
-    own.
+    `shortest` (J,): seconds of an iteration alone, on the quickest paths; `rows` (J,): flows that
+    end at moments of their own.
     """
     each = 2 + 2 * rows
-    return float((each * (iterations * period.max(initial=0.0) / period)).sum())
+    return float((each * (seconds / shortest)).sum())
+
+
+def quickest_paths(problem: Problem) -> Ints:
+    """Return the routing (F,) on which each flow is quickest alone: the first of such paths."""
+    slowest_link = np.full(len(problem.path_start) - 1, np.inf)
+    path = np.repeat(np.arange(len(slowest_link)), np.diff(problem.path_start))
+    np.minimum.at(slowest_link, path, problem.capacity[problem.path_links])
+    best = np.zeros(len(problem.table_start) - 1, np.int64)
+    for table in np.unique(problem.flow_table).tolist():
+        first, past = problem.table_start[table : table + 2].tolist()
+        best[table] = first + int(slowest_link[first:past].argmax())
+    return best[problem.flow_table]
 
 
 def reduce_flows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from types import FrameType
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from hostcc.model import ClusterView
-from hostcc.schedule import simulated_search
+from hostcc.schedule import simulated_choice, simulated_search
 from hostcc.schedule.paths import moves, pair_search
 from hostcc.schedule.paths.isolated import isolated_jobs
 from hostcc.schedule.plan import Options, Solution, solve_for_agents
@@ -72,6 +73,13 @@ def choices_beside_many(flows: int) -> ClusterView:
     return problems.view(made, tors=4, spines=2, dead=("t2>s1",))
 
 
+def beside_a_slow_path(capacity: float) -> ClusterView:
+    """Two jobs on the second of two paths, the first of which has links of another capacity."""
+    made = problems.view([{"compute": 0.1, "flows": [(0, 1, 0.05, "s1")]}] * 2, spines=2)
+    links = tuple((name, capacity if "s0" in name else 1.0) for name, _ in made.links)
+    return replace(made, links=links)
+
+
 def measured(work: Callable[[], Solution]) -> tuple[Solution, int, int]:
     """What `work` returns, the functions that it calls, and the most bytes that it holds."""
     calls = 0
@@ -94,6 +102,7 @@ def measured(work: Callable[[], Solution]) -> tuple[Solution, int, int]:
 VIEWS: dict[str, Callable[[], ClusterView]] = {
     "quick and slow jobs": lambda: quick_and_slow(10),
     "choices beside many flows": lambda: choices_beside_many(3000),
+    "a path that hardly carries anything": lambda: beside_a_slow_path(1e-5),
     "everybody on few links": lambda: crowd(4000, 1, 8),
     "one job of many flows": lambda: crowd(1, 4000, 4, tors=8, spines=8),
     "a view that is compared": lambda: crowd(200, 20, 5, tors=8, spines=8),
@@ -119,6 +128,13 @@ def test_jobs_whose_schedules_take_long_to_simulate_are_predicted() -> None:
     alike = [{"compute": 0.5, "flows": [(0, 1, 0.01, "s0")] * 80} for _ in range(6)]
     assert simulated_search.fits(problems.problem(alike, spines=1), 400)
     assert not simulated_search.fits(build(choices_beside_many(600)), 400)
+
+
+def test_on_quick_paths_iterations_are_many_while_one_passes_on_a_slow_one() -> None:
+    for capacity, fits in ((1.0, True), (0.1, True), (1e-3, False), (1e-5, False)):
+        made = build(beside_a_slow_path(capacity))
+        assert simulated_search.fits(made, 400) is fits
+        assert simulated_choice.fits(made) is fits
 
 
 def test_moves_that_would_meet_very_many_jobs_are_not_all_judged(
