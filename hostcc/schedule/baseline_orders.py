@@ -62,6 +62,7 @@ def sincronia(problem: Problem, routing: Ints) -> Ints:
     job, link, seconds = link_seconds(problem, routing)
     load: Floats = np.zeros(problem.link_count)
     np.add.at(load, link, seconds)
+    left = np.bincount(link, minlength=problem.link_count)
     weight = np.ones(problem.job_count)
     placed = np.zeros(problem.job_count, np.bool_)
     order = np.argsort(link, kind="stable")
@@ -73,7 +74,8 @@ def sincronia(problem: Problem, routing: Ints) -> Ints:
     last = problem.job_count - 1
     rank[idle[::-1]] = last - np.arange(len(idle))
     for place in range(last - len(idle), -1, -1):
-        busiest = int(np.argmax(load))
+        # Beside a much greater load that is gone, rounding leaves none of a small one.
+        busiest = int(np.argmax(np.where(left > 0, load, -np.inf)))
         here = order[starts[busiest] : starts[busiest + 1]]
         here = here[~placed[job[here]]]
         share = weight[job[here]] / seconds[here]
@@ -82,6 +84,7 @@ def sincronia(problem: Problem, routing: Ints) -> Ints:
         chosen = int(job[here[pick]])
         rank[chosen], placed[chosen] = place, True
         own = slice(by_job[chosen], by_job[chosen + 1])
+        left[link[own]] -= 1
         load[link[own]] -= seconds[own]
         load[link[own]] = np.where(load[link[own]] < 1e-12 * seconds[own], 0, load[link[own]])
     return rank

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostcc.model import Flow, Path, PathTable
 from hostcc.schedule import baseline_orders as orders
 from hostcc.schedule.problem import build
 from hostcc.sim.small import small_case
@@ -40,6 +43,17 @@ def test_every_order_is_one(index: int) -> None:
     routing = problem.table_start[problem.flow_table]
     for order in (orders.by_hash, orders.by_intensity, orders.crux, orders.varys, orders.sincronia):
         assert sorted(order(problem, routing).tolist()) == list(range(problem.job_count))
+
+
+def test_a_load_is_not_lost_beside_one_that_is_much_greater() -> None:
+    view = one_link([job("a"), job("b"), job("c")], [1.0, 2.0**60, 1.0])
+    unused = PathTable("b", "a", (Path("p0", ("idle",)),))
+    flow = Flow("f", "b", "b", "a", 1.0)
+    links = (("idle", 1.0), *view.links)
+    made = replace(view, flows=(*view.flows, flow), tables=(*view.tables, unused), links=links)
+    problem = build(made)
+    routing = problem.table_start[problem.flow_table]
+    assert orders.sincronia(problem, routing).tolist() == [1, 2, 0]
 
 
 def test_jobs_without_traffic_come_last() -> None:
