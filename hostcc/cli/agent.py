@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
     malloc.share_heap()
     stalls = Stalls()
     try:
-        file = path if path.exists() else None
-        agent = Agent(config, file, stalls=stalls, ignored=loaded.ignored)
+        # Absolute, because others read it, too: `hostcc bugreport`.
+        agent = Agent(config, path.absolute(), stalls=stalls, ignored=loaded.ignored)
         with asyncio.Runner(loop_factory=lambda: new_loop(stalls)) as runner:
             runner.run(agent.run())
     except HostccError as failure:
@@ -132,6 +132,8 @@ def observing(config: Config, args: argparse.Namespace) -> Config:
 
 def check(path: Path, args: argparse.Namespace) -> int:
     """One line for each thing that is wrong."""
+    from hostcc.config.load import present
+
     ignored: list[str] = []
     lines = list(problems(path, args, ignored))
     for line in [] if args.json else ignored:
@@ -139,7 +141,7 @@ def check(path: Path, args: argparse.Namespace) -> int:
     if args.json:
         print_json({"schema": SCHEMA, "problems": lines, "ignored": ignored})
     else:
-        fine = f"{path}: fits this host" if path.exists() else f"no {path}: the defaults fit"
+        fine = f"{path}: fits this host" if present(path) else f"no {path}: the defaults fit"
         say("\n".join(lines) or fine)
     return Exit.CONFIGURATION if lines else Exit.OK
 

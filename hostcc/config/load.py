@@ -165,6 +165,11 @@ def files(path: Path, must_exist: bool) -> list[Path]:
     return found + drop_ins
 
 
+def present(path: Path) -> bool:
+    """Whether there is a configuration: the main file, or a drop-in."""
+    return path.exists() or any(path.with_suffix(".d").glob("*.toml"))
+
+
 def check(config: Config) -> Iterator[Problem]:
     """Yield the problems of keys that are valid one by one but not together."""
     agent, mltcp = config.agent, config.mltcp

@@ -20,7 +20,7 @@ from hostcc.answers.status import Loop
 from hostcc.answers.status import Status as AgentAnswer
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config import newer_keys
-from hostcc.config.load import load
+from hostcc.config.load import load, present
 from hostcc.config.schema import Config
 from hostcc.daemon import preflight, rollback
 from hostcc.daemon.api import answers
@@ -88,6 +88,8 @@ class Agent:
         configuration that are a newer version's."""
         self.config = config
         self._path = config_path
+        self._must_exist = config_path is not None and config_path.exists()
+        self._configured = config_path is not None and present(config_path)
         self._make_backend = make_backend
         self._make_tree = make_tree
         self._run_dir = Path(config.agent.run_dir)
@@ -217,7 +219,8 @@ class Agent:
             return
         self._notifier.reloading(time.monotonic_ns() // 1000)
         try:
-            self._take_over(load(self._path))
+            self._take_over(load(self._path, self._must_exist))
+            self._configured = present(self._path)
         except InputError as error:
             log.failure("reload refused, the old configuration stays", reason=str(error))
         except Exception as error:  # noqa: BLE001 - the service manager waits for the answer
@@ -417,7 +420,8 @@ class Agent:
         )
         odd = len(self._known)
         why, held = self.observing, self._hold.line
-        facts = answers.Facts(self._version, self._started, self._path, why, loop, held, odd)
+        path = self._path if self._configured else None
+        facts = answers.Facts(self._version, self._started, path, why, loop, held, odd)
         more = self.roster.measurement.iteration, self.roster.history.annotated
         return answers.status(self, facts, self.iteration_times, self.roster.parts, *more)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.config.load import MAX_FILE_BYTES, load
+from hostcc.config.load import MAX_FILE_BYTES, load, present
 from hostcc.config.schema import Config
 from hostcc.errors import Exit, InputError
 from hostcc.system.validate import convert
@@ -145,6 +145,13 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 def test_a_missing_default_file_means_the_defaults(tmp_path: Path) -> None:
     assert load(tmp_path / "none.toml", must_exist=False) == Config()
+    assert not present(tmp_path / "none.toml")
+
+
+def test_a_drop_in_alone_is_a_configuration(tmp_path: Path) -> None:
+    write(tmp_path / "h.d", "[mltcp]\nslope=1", "10.toml")
+    assert present(tmp_path / "h.toml")
+    assert load(tmp_path / "h.toml", must_exist=False).mltcp.slope == 1
 
 
 def test_drop_ins_win_key_by_key_in_the_order_of_their_names(tmp_path: Path) -> None:

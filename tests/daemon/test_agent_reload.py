@@ -135,3 +135,36 @@ def test_a_reload_that_is_asked_for_during_the_start_is_made_after_it(
         await running
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("at_start", [True, False])
+def test_drop_ins_alone_are_a_configuration(host: Host, at_start: bool) -> None:
+    """As `hostcc cluster init` makes one."""
+    path = host.folder / "h.toml"
+    drop_in = path.with_suffix(".d") / "10-own.toml"
+    drop_in.parent.mkdir()
+    if at_start:
+        drop_in.write_text("")
+    agent = host.agent(path=path)
+
+    async def body(request: Ask) -> None:
+        told = (await request("status"))["agent"]["config"]
+        assert told == (str(path) if at_start else None)
+        drop_in.write_text("[mltcp]\nslope = 1.0\n")
+        agent.reload()
+        assert agent.config.mltcp.slope == 1.0
+        assert (await request("status"))["agent"]["config"] == str(path)
+
+    play(agent, body)
+
+
+def test_a_main_file_that_was_there_has_to_stay(host: Host) -> None:
+    path = write_config(host, "[mltcp]\nslope = 1.0")
+    agent = host.agent(load(path), path)
+
+    async def body(request: Ask) -> None:
+        path.unlink()
+        agent.reload()
+        assert agent.config.mltcp.slope == 1.0
+
+    play(agent, body)
