@@ -46,7 +46,7 @@ LIBRARIES = (
 )  # fmt: skip
 LOG_LINES = 2000
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-"""Of the configuration, and of the log: the end of it."""
+"""Of a file of the configuration, and of the log: the end of it."""
 COMMAND_S = 20.0
 SECRET = re.compile(r"(?im)^(\s*\"?[\w-]*(?:secret|password|token|private)[\w-]*\"?\s*=\s*).*$")
 EPILOG = """\
@@ -163,12 +163,23 @@ def _doctor(path: Path) -> dict[str, Any]:
 
 
 def _configuration(found: Mapping[str, bytes]) -> bytes:
-    if "status.json" not in found:
-        raise InputError("the agent did not say where it is")
-    where = json.loads(found["status.json"])["agent"]["config"]
-    if not where:
-        raise InputError("the agent has none: it runs by the defaults")
-    with Path(where).open("rb") as file:
+    """The agent's file and its drop-ins, one after the other; without an agent the default ones."""
+    from hostcc.cli.agent import SYSTEM_CONFIG
+    from hostcc.config.load import files
+
+    where: str | Path = SYSTEM_CONFIG
+    if "status.json" in found:
+        where = json.loads(found["status.json"])["agent"]["config"]
+        if not where:
+            raise InputError("the agent has none: it runs by the defaults")
+    read = files(Path(where), must_exist=False)
+    if not read:
+        raise InputError(f"there is no {where}")
+    return b"\n".join(f"# {file}\n".encode() + _settings(file) for file in read)
+
+
+def _settings(path: Path) -> bytes:
+    with path.open("rb") as file:
         text = file.read(MAX_TEXT_BYTES).decode()
     tomllib.loads(text)  # nothing else, wherever the answer points
     return SECRET.sub(r'\1"(left out)"', text).encode()

@@ -33,6 +33,11 @@ keys = "/etc/hostcc/keys"
   "smtp-Password" = 'hunter2'
 private_note = "hunter2"
 """
+DROP_IN = """\
+[agent]
+log_level = "debug"
+metrics_password = "hunter2"
+"""
 
 
 @pytest.fixture
@@ -40,6 +45,10 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What an agent answers by request; without a request it refuses."""
     config = tmp_path / "hostcc.toml"
     config.write_text(CONFIG)
+    drop_in = tmp_path / "hostcc.d" / "10-own.toml"
+    drop_in.parent.mkdir()
+    drop_in.write_text(DROP_IN)
+    monkeypatch.setattr("hostcc.cli.agent.SYSTEM_CONFIG", config)
     answers: dict[str, Any] = {name: {"asked": name} for name in bugreport.ASKED}
     answers["status"] = {"agent": {"config": str(config)}}
     answers["view"] = msgspec.to_builtins(exported(VIEW, PlanConfig(), in_force=True))
@@ -94,6 +103,9 @@ def test_all_is_there_and_nothing_secret(
     assert b"hunter2" not in b"".join(files.values())
     assert b'metrics_listen = "127.0.0.1:9464"' in files["hostcc.toml"]
     assert b'keys = "/etc/hostcc/keys"' in files["hostcc.toml"]
+    assert b'log_level = "debug"' in files["hostcc.toml"]
+    names = [line for line in files["hostcc.toml"].decode().splitlines() if line.startswith("# ")]
+    assert names == [f"# {tmp_path}/hostcc.toml", f"# {tmp_path}/hostcc.d/10-own.toml"]
     assert "look through it before you publish it" in capsys.readouterr().out
 
 
@@ -119,9 +131,11 @@ def test_without_an_agent_the_rest_is_there(
 ) -> None:
     agent.clear()
     _, files = call(tmp_path)
-    assert files.keys() == {"versions.json", "doctor.json", "agent.log", "missing.json"}
+    own = {"versions.json", "doctor.json", "hostcc.toml", "agent.log", "missing.json"}
+    assert files.keys() == own
+    assert b'log_level = "debug"' in files["hostcc.toml"]
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3  # what no agent answers, the configuration, the archive
+    assert len(lines) == 2  # what no agent answers, the archive
     assert lines[0].endswith(": no agent at /run/x")
 
 
