@@ -131,7 +131,7 @@ def heading(agent: AgentStatus) -> list[str]:
     """Who the agent is and what it is doing."""
     acting = agent.state == "active"
     doing = f"mode {agent.mode}" if acting else f"observing only: {agent.reason}"
-    if acting and agent.held is not None:
+    if agent.held is not None and agent.held != agent.reason:
         doing += f", {agent.held}"
     who = f"agent {agent.instance} (hostcc {agent.version}, pid {agent.pid})"
     used = f"CPU {agent.cpu_s:.2f} s, memory {size(agent.resident_bytes)}"

@@ -41,7 +41,7 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.kinds import ended_with_agent
 from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
 from hostcc.daemon.event_reader import EventReader
-from hostcc.daemon.hold import HoldFile
+from hostcc.daemon.hold import RELEASE, HoldFile
 from hostcc.daemon.isolated_steps import IsolatedSteps, Step, awaited, log_failure, run_each
 from hostcc.daemon.job_membership import JobMembership
 from hostcc.daemon.jobs import released as kept
@@ -478,7 +478,8 @@ class Agent:
             make = self._make_backend, self._make_tree
             return await in_thread(rollback.left, self.journal, *make)
         engine, self.engine = self.engine, None
-        self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
+        by = f"rolled back by pid {peer.pid}; {RELEASE}"
+        self.observing = (self._hold.line if request.hold else None) or by
         self._toggle = None
         try:
             await self.roster.parts.stop_disabled()

@@ -94,7 +94,11 @@ def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hostcc run" in lines(capsys)[-1]
     observing = {**AGENT, "state": "observing", "reason": "rolled back"}
     common.emit(status.screen(convert({"agent": observing, "jobs": [], "notes": []}, Status)))
-    assert "observing only: rolled back" in lines(capsys)[0]
+    assert lines(capsys)[0].endswith("observing only: rolled back")
+    for reason, shown in (("rolled back", "rolled back, held"), ("held", "held")):
+        held = {**observing, "reason": reason, "held": "held"}
+        common.emit(status.screen(convert({"agent": held, "jobs": [], "notes": []}, Status)))
+        assert lines(capsys)[0].endswith(f"observing only: {shown}")
 
 
 def test_status_says_why_jobs_are_plain(capsys: pytest.CaptureFixture[str]) -> None:

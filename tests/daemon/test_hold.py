@@ -70,7 +70,9 @@ def test_a_roll_back_holds_and_an_ordinary_one_does_not(host: Host) -> None:
     async def roll_back_for_good(request: Ask) -> None:
         assert (await request("status"))["agent"]["state"] == "active"
         await request("rollback", hold=True)
-        assert "rolled back" in (await request("status"))["agent"]["reason"]
+        agent = (await request("status"))["agent"]
+        assert "rolled back and held since" in agent["reason"]
+        assert agent["reason"] == agent["held"]
 
     async def observing(request: Ask) -> None:
         agent = (await request("status"))["agent"]
