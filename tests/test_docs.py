@@ -166,6 +166,24 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
     return found - {"--help", "--version"}
 
 
+def test_the_synopsis_has_every_command() -> None:
+    synopsis = MAN.partition(".SH SYNOPSIS\n")[2].partition(".SH DESCRIPTION")[0]
+    usages: dict[str, str] = {}
+    for usage in synopsis.replace("\\-", "-").split(".br\n"):
+        name = usage.split()[2]
+        usages[name] = usages.get(name, "") + usage
+    assert usages.keys() == set(COMMANDS)
+    for name, usage in usages.items():
+        if name in {"lab", "bench"}:  # "OPTION ..."; docs/benchmarks.md
+            continue
+        missing = [
+            option
+            for option in options(build_parser(name)) - {"--socket", "--json"}
+            if not re.search(rf"{option}\b", usage)
+        ]
+        assert missing == [], name
+
+
 def test_the_manual_page() -> None:
     for command in COMMANDS:
         assert re.search(rf"^\.B {command}$", MAN, re.MULTILINE), command
