@@ -27,6 +27,8 @@ Column = tuple[str, str]
 """Heading, and "left" or "right"."""
 _MISSING = re.compile(r"missing required field `(\w+)`")
 """What msgspec says of an object that lacks a field."""
+LONG_S = 600.0
+"""From then on a duration is told in minutes, hours and days."""
 PIPE_WIDTH = 400
 """Columns that output has where there is no terminal."""
 
@@ -177,13 +179,25 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def seconds(value: float | None) -> str:
-    """A duration with three digits: "240 ms"."""
+    """A duration with three digits: "240 ms"; a long one as in `duration`."""
     if value is None:
         return "-"
+    if value >= LONG_S:
+        return duration(value)
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= size:
             return f"{_three(value / size)} {unit}"
     return "0 s"
+
+
+def duration(value: float) -> str:
+    """A longer time in words: "3 h 12 min"."""
+    minutes, hours, days = int(value // 60), int(value // 3600), int(value // 86400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {int(value % 60)} s" if minutes else f"{int(value)} s"
 
 
 def size(value: float | None) -> str:

@@ -16,7 +16,7 @@ from hostcc.answers.parts import part_of
 from hostcc.answers.status import JobStatus
 from hostcc.cli import advice, links, peers, plan, plan_summary, status
 from hostcc.cli.changes import describe
-from hostcc.cli.common import Column
+from hostcc.cli.common import Column, duration
 from hostcc.cli.dryrun import words as change_words
 from hostcc.cli.report_evidence import Evidence
 from hostcc.report import charts, circles, svg, topology
@@ -108,7 +108,7 @@ def _heading(of: Evidence) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(of.taken_at))
     gossip = of.status.gossip
     name = gossip.name if gossip is not None else agent.instance
-    about = f"{doing}, hostcc {agent.version}, up {status.duration(agent.uptime_s)}"
+    about = f"{doing}, hostcc {agent.version}, up {duration(agent.uptime_s)}"
     return tag("h1", words(f"hostcc on {name}")) + tag(
         "p", words(f"{about}. Taken {at} from {of.source}."), class_="sub"
     )

@@ -16,6 +16,7 @@ from hostcc.cli.common import (
     Subparsers,
     add_client_options,
     add_parser,
+    duration,
     emit,
     print_json,
     read,
@@ -251,13 +252,3 @@ def tail(recent: Recent) -> str:
     """The 99th percentile, and of how many iterations."""
     p99 = recent.p99_period_s
     return "-" if p99 is None else f"{seconds(p99)} of {recent.iterations}"
-
-
-def duration(value: float) -> str:
-    """A longer time in words: "3 h 12 min"."""
-    minutes, hours, days = int(value // 60), int(value // 3600), int(value // 86400)
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {int(value % 60)} s" if minutes else f"{int(value)} s"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hostcc.answers.history import History
 from hostcc.answers.status import JobStatus, Status
 from hostcc.cli import status
-from hostcc.cli.common import seconds
+from hostcc.cli.common import duration, seconds
 from hostcc.cli.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _heading(state: TopState) -> Text:
     doing = f"mode {agent.mode}" if agent.state == "active" else f"observing: {agent.reason}"
     total = sum(_bandwidth(job, state) for job in state.status.jobs)
     line = Text(f"hostcc {agent.instance}", style="bold")
-    line.append(f"  {doing}, up {status.duration(agent.uptime_s)}", style="not bold")
+    line.append(f"  {doing}, up {duration(agent.uptime_s)}", style="not bold")
     line.append(f"  {len(state.status.jobs)} jobs send {_rate(total)}", style="not bold")
     if plan is not None and plan.follows:
         line.append(f"  plan {plan.follows[:8]}", style="not bold")

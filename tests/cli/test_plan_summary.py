@@ -39,6 +39,7 @@ def here(jobs: list[dict[str, Any]]) -> list[str]:
 
 def test_agreed() -> None:
     assert heading(STATE) == ["plan of view abcabcabcabc, agreed, in force for 12.0 s"]
+    assert heading(STATE | {"in_force_s": 6.1e5})[0].endswith("in force for 7 d 1 h")
 
 
 def test_agreed_with_nobody() -> None:

@@ -73,7 +73,8 @@ def test_units() -> None:
         "12.3 MB",
         "5.00 TB",
     ]
-    assert [status.duration(v) for v in (5.9, 65, 3700, 90000)] == [
+    assert common.seconds(858.0) == "14 min 18 s"
+    assert [common.duration(v) for v in (5.9, 65, 3700, 90000)] == [
         "5 s",
         "1 min 5 s",
         "1 h 1 min",
