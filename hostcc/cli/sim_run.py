@@ -164,7 +164,7 @@ def _how(args: argparse.Namespace) -> How:
         cluster_conditions.Conditions(
             number_of(args.lag, "--lag", "seconds", 0, most),
             number_of(args.profiling, "--profiling", "seconds", 0, most),
-            number_of(args.error, "--error", "of a number", 0, cluster_conditions.MOST_ERROR),
+            number_of(args.error, "--error", "a fraction", 0, cluster_conditions.MOST_ERROR),
             cluster_conditions.parse_failures(args.failures),
         ),
     )
