@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 from hostcc.errors import InputError
 
 _CHOICE = re.compile(r"invalid choice: '(?P<got>.*)' \(choose from (?P<known>.*)\)\Z", re.DOTALL)
+_NUMBER = re.compile(r"invalid (?P<kind>int|float) value: ")
+_EXPECTED = {"int": "a whole number", "float": "a number"}
 
 
 class UsageError(InputError):
@@ -29,6 +31,9 @@ class Parser(argparse.ArgumentParser):
             known = [word.strip("' ") for word in match["known"].split(",")]
             words = f"{match['got']!r:.80}: expected one of {', '.join(known)}"
             message = message[: match.start()] + words + meant(match["got"], known)
+        if match := _NUMBER.search(message):
+            words = f"expected {_EXPECTED[match['kind']]}, got "
+            message = message[: match.start()] + words + message[match.end() :]
         raise UsageError(message, self.format_usage())
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:

@@ -115,6 +115,21 @@ def test_wrong_usage_is_status_2(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["flows", "--limit", "x"], "argument --limit: expected a whole number, got 'x'"),
+        (["lab", "run", "two-jobs", "--rate", "x"], "argument --rate: expected a number, got 'x'"),
+    ],
+)
+def test_what_is_no_number_is_refused_with_what_was_expected(
+    words: list[str], message: str
+) -> None:
+    done = run(*words)
+    assert done.returncode == Exit.BAD_INPUT
+    assert done.stderr.splitlines()[-1].endswith(f": {message}")
+
+
+@pytest.mark.parametrize(
     ("words", "meant"),
     [
         (["statu"], "status"),
