@@ -120,6 +120,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.plot is not None and args.plot.suffix.lower() not in PLOTS:
         kinds = " or ".join(PLOTS)
         raise InputError(f"--plot: expected a name that ends in {kinds}, got {args.plot}")
+    if args.plot is not None and not (args.plot.parent.is_dir() or args.plot.parent == args.out):
+        raise InputError(f"--plot: expected a file in a folder that is there, got {args.plot}")
     if args.repeat < 1:
         raise InputError("--repeat: expected a number of at least 1")
     variants = chosen_variants(wanted, args)

@@ -97,6 +97,7 @@ def test_rollback_without_agent_or_journal(tmp_path: Path) -> None:
         (["pcie", "--job", "a=none"], "--job: a: 'none': expected a bus id"),
         (["probe", "127.0.0.1", "--port", "0"], "--port: expected 1 to 65535, got 0"),
         (["lab", "run", "two-jobs", "--cc", "none"], "--cc: expected a congestion control that"),
+        (["lab", "run", "two-jobs", "--plot", "/none/a.png"], "--plot: expected a file in a"),
         (["agent", "--check", "--dry-run"], "--check: expected without --dry-run"),
     ],
 )
