@@ -209,7 +209,9 @@ def _heading(state: TopState) -> Text:
     total = sum(_bandwidth(job, state) for job in state.status.jobs)
     line = Text(f"hostcc {agent.instance}", style="bold")
     line.append(f"  {doing}, up {duration(agent.uptime_s)}", style="not bold")
-    line.append(f"  {len(state.status.jobs)} jobs send {_rate(total)}", style="not bold")
+    jobs = len(state.status.jobs)
+    sending = "1 job sends" if jobs == 1 else f"{jobs} jobs send"
+    line.append(f"  {sending} {_rate(total)}", style="not bold")
     if plan is not None and plan.follows:
         line.append(f"  plan {plan.follows[:8]}", style="not bold")
     return line

@@ -59,6 +59,11 @@ def drawn(of: TopState, width: int = 80, height: int = 24, **more: Any) -> list[
     return [line.plain for line in lines(of, width, height, **more)]
 
 
+@pytest.mark.parametrize(("jobs", "words"), [(1, "1 job sends"), (2, "2 jobs send")])
+def test_the_heading_counts_jobs(jobs: int, words: str) -> None:
+    assert words in drawn(state(jobs))[0]
+
+
 def test_forty_jobs_at_80x24() -> None:
     shown = drawn(state(40))
     assert len(shown) == 24
