@@ -64,6 +64,15 @@ def test_the_heading_counts_jobs(jobs: int, words: str) -> None:
     assert words in drawn(state(jobs))[0]
 
 
+def test_no_job_can_be_started_while_the_agent_observes() -> None:
+    assert "hostcc run" in drawn(state(0, alarms=0))[2]
+    told = answer(0, 0)
+    why = {"state": "observing", "reason": "observe_only is set"}
+    told["agent"] = {**told["agent"], **why}
+    observing = TopState(convert(told, Status), history([]), Choice())
+    assert drawn(observing)[2].strip() == "no jobs"
+
+
 def test_forty_jobs_at_80x24() -> None:
     shown = drawn(state(40))
     assert len(shown) == 24
