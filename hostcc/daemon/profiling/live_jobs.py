@@ -18,6 +18,8 @@ from hostcc.measure.discover.owners import Owners
 from hostcc.system.cgroups import CgroupTree, find_mount, resolve_root
 from hostcc.system.processes import FoundJob, ProcessRef
 
+PORT_RULE = "port rule"
+
 
 class LiveJob(NamedTuple):
     """A job as the measuring parts see it; a tuple, as all are made and compared at each tick."""
@@ -35,6 +37,11 @@ class LiveJob(NamedTuple):
     uid: int | None = None
     """The user in whose quota it counts, 0 for what root asked for; None: nobody's, such as the
     job of a port rule, or not known."""
+
+    @property
+    def countable(self) -> bool:
+        """Whether its bytes can be told from those of others: by slot, cgroups or ports."""
+        return bool(self.slot or self.groups) or self.how == PORT_RULE
 
 
 @dataclass
@@ -69,7 +76,7 @@ def of_table(table: JobTable) -> dict[str, LiveJob]:
             job.name,
             job.slot,
             job.groups,
-            job.how or ("hostcc run" if job.group else "port rule"),
+            job.how or ("hostcc run" if job.group else PORT_RULE),
             table.weight_of(job),
             declared(table.config, job.name) if job.asked.flops is None else job.asked.flops,
             (table.slots.owner(job.slot) or 0) if job.groups else None,
@@ -92,7 +99,7 @@ def observed(config: Config) -> dict[str, LiveJob]:
         name: LiveJob(
             name,
             groups=groups.get(name, ()),
-            how="hostcc run" if name in groups else "port rule",
+            how="hostcc run" if name in groups else PORT_RULE,
             flops=declared(config, name),
         )
         for name in names

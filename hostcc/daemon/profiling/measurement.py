@@ -171,15 +171,17 @@ class Measurement:
             "unmanaged_reason": self._seen.unmanaged.get(name),
             "profiling": turns.job == name,
             "profile": profiles.summary(known) if known else None,
-            "profile_reason": None if known else self._why_not(name),
+            "profile_reason": None if known else self._why_not(name, job),
             "remembered": self.memory.recalled(name),
         }
 
-    def _why_not(self, name: str) -> str:
+    def _why_not(self, name: str, job: LiveJob | None) -> str:
         if off := self.traffic.disabled_reason():
             return off
         if self.traffic.looped(name):
             return f"{name} was seen to exchange over loopback only, which uses no link"
+        if job is not None and not job.countable:
+            return f"{name} is not managed, and its processes have no cgroup v2 of their own"
         return f"no traffic of {name} was seen yet"
 
     def _recording(self, known: JobKnowledge) -> RecordedSeries:

@@ -69,6 +69,7 @@ def test_without_managing_it_is_only_measured(host: ToyHost) -> None:
     assert table.jobs == {}
     (job,) = live_jobs(host, part._seen)
     assert (job.slot, job.how, len(job.groups)) == (0, "slurm", 1)
+    assert job.countable
 
 
 def test_loose_processes_are_gathered_only_where_that_costs_no_limit(host: ToyHost) -> None:
@@ -76,8 +77,10 @@ def test_loose_processes_are_gathered_only_where_that_costs_no_limit(host: ToyHo
     manage(part, host, found(host, loose=(me(),)), limits=True)
     assert table.jobs == {}
     assert part._seen.unmanaged == {"slurm:7": BUSY_GROUP}
+    assert [job.countable for job in live_jobs(host, part._seen)] == [False]
     manage(part, host, found(host, loose=(me(), ProcessRef(PID, 1))))
     assert part._seen.unmanaged == {}
+    assert [job.countable for job in live_jobs(host, part._seen)] == [True]
     assert host.tree.pids(host.tree.path("slurm:7")) == [PID]
     assert f"job-member:slurm:7:{PID}" in host.journal.active
 
