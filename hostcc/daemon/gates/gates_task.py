@@ -272,8 +272,9 @@ class Gates:
         """Follow a note; only the first host of a job speaks for it."""
         note = gate_notes.decode(data)
         speaker = self._hosts.get(note.job, ("",))[:1]
-        if speaker == (peer,) and self._keeper.hear(note, self._clock()) and self._kernel:
-            self._write(self._kernel)
+        kernel = self._acting()
+        if speaker == (peer,) and self._keeper.hear(note, self._clock()) and kernel is not None:
+            self._write(kernel)
 
     def _tell(self, note: GateNote | None) -> bool:
         """Tell the hosts that wait for a job, if this one speaks for it."""
