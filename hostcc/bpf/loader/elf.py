@@ -54,7 +54,7 @@ class Elf:
         try:
             self.sections = self._read_sections()
             self.symbols = self._read_symbols()
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:  # an offset that no buffer can have
             raise FormatError(f"damaged ELF file: {error}") from error
 
     def bytes_of(self, name: str) -> bytes:

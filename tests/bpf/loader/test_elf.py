@@ -53,7 +53,13 @@ def test_missing_section(image: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("position", "byte", "words"),
-    [(0, 0, "not a 64-bit ELF"), (4, 1, "not a 64-bit ELF"), (18, 62, "not a BPF object")],
+    [
+        (0, 0, "not a 64-bit ELF"),
+        (4, 1, "not a 64-bit ELF"),
+        (18, 62, "not a BPF object"),
+        (47, 1, "damaged ELF"),
+        (47, 128, "damaged ELF"),
+    ],
 )
 def test_wrong_kind_of_file(image: bytes, position: int, byte: int, words: str) -> None:
     data = bytearray(image)
