@@ -121,6 +121,7 @@ def _parse(words: Sequence[str], known: Sequence[ClusterHost], out: Path) -> lis
     from hostcc.coord.net import address
 
     taken = {host.name for host in known}
+    by_address = {host.address: host.name for host in known}
     found: list[ClusterHost] = []
     for word in words:
         name, equals, at = word.partition("=")
@@ -129,7 +130,11 @@ def _parse(words: Sequence[str], known: Sequence[ClusterHost], out: Path) -> lis
         address.parse(_endpoint(host.address, DEFAULT_PORT), f"HOST: {word:.80}")
         if name == "authority" or name in taken or (out / name).exists():
             raise InputError(f"HOST: {name}: expected a host that {out} does not have yet")
+        if host.address in by_address:
+            other = by_address[host.address]
+            raise InputError(f"HOST: {word:.80}: expected another address than that of {other}")
         taken.add(name)
+        by_address[host.address] = name
         found.append(host)
     if len(taken) > MAX_HOSTS:
         raise InputError(f"HOST: expected at most {MAX_HOSTS} hosts")

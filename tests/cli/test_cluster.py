@@ -111,6 +111,8 @@ def test_seeds_by_dns(tmp_path: Path, capsys: Capture) -> None:
     [
         (["a=192.0.2.9"], "a: expected a host that"),
         (["b", "b"], "b: expected a host that"),
+        (["b=192.0.2.2", "c=192.0.2.2"], "c=192.0.2.2: expected another address than that of b"),
+        (["b=300.1.1.1"], "b=300.1.1.1: expected HOST:PORT"),
         (["authority"], "expected a host that"),
         (["../up"], "HOST: expected 1 to 64 characters"),
         (["b=not an address"], "expected HOST:PORT"),

@@ -11,6 +11,7 @@ from hostcc.errors import InputError
 
 DNS_SEED = "dns:"
 _HOST = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
+_DOTTED = re.compile(r"^[0-9.]+\Z")
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ def parse_dns_seed(text: str, where: str) -> Address:
 
 
 def _is_host(text: str) -> bool:
+    if _DOTTED.match(text):  # never a name (RFC 1123, 2.1)
+        return _ip(text) is not None
     return _HOST.match(text) is not None and ".." not in text
 
 

@@ -33,6 +33,7 @@ def test_good_ones(text: str, host: str, port: int) -> None:
     [
         *("", ":1", "a", "a:", "a:0", "a:65536", "a:1e3", "::1:5", "[a]:5", "a b:5"),
         *("[fe80::1%eth0]:5", "a..b:5", "-a:5", "a:5\n", "a" * 300 + ":5"),
+        *("300.1.1.1:5", "10.1:5", "7:5"),
     ],
 )
 def test_bad_ones(text: str) -> None:
