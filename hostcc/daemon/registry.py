@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -75,11 +74,7 @@ class Registry:
             host, cluster, profiles, plans, self.rdma.shared, self._read, records
         )
         rdma, measured = self.rdma, self.measurement
-        shim = ShimGates(
-            lambda: rdma.publisher.region,
-            rdma.tracker.processes,
-            lambda: Path(host.config.rdma.counts),
-        )
+        shim = ShimGates(lambda: rdma.publisher.region, rdma.tracker.processes)
         self.gates = Gates(host, cluster, plans, profiles, measured.links, shim, measured.by_rdma)
         self.borrowed = BorrowedMode(host, cluster, self.gates)
         self.parts = Supervisor(

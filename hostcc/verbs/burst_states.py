@@ -69,12 +69,8 @@ class BurstFile:
         os.close(self._fd)
 
 
-def open_bursts(counts: Path, pid: int) -> BurstFile | None:
-    """Open the file of a process; None where there is none of this version.
-
-    `counts`: what files of counters are called before their process's number.
-    """
-    path = counts.with_name(f"{counts.name}.{pid}")
+def open_bursts(path: Path) -> BurstFile | None:
+    """Open a process's file of counters; None where there is none of this version."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

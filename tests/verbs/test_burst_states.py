@@ -18,17 +18,17 @@ PID = 4711
 def written(folder: Path, **more: int) -> Path:
     head = {"magic": plan_region.MAGIC, "version": plan_region.VERSION}
     (folder / f"qp.{PID}").write_bytes(bytes(CountsEntry(**{**head, **more})))
-    return folder / "qp"
+    return folder / f"qp.{PID}"
 
 
 def test_a_process_is_read(tmp_path: Path) -> None:
-    counts = written(tmp_path, burst=4000 | Phase.HELD, bursts=7, holds=3, held_ns=99)
-    file = open_bursts(counts, PID)
+    path = written(tmp_path, burst=4000 | Phase.HELD, bursts=7, holds=3, held_ns=99)
+    file = open_bursts(path)
     assert file is not None
     assert file.uid == os.getuid()
     assert file.read() == BurstState(Phase.HELD, 4000, 7, 3, 99)
     assert file.is_current()
-    (tmp_path / f"qp.{PID}").unlink()
+    path.unlink()
     assert not file.is_current()
     assert file.read() == BurstState(Phase.HELD, 4000, 7, 3, 99)
     file.close()
@@ -36,7 +36,7 @@ def test_a_process_is_read(tmp_path: Path) -> None:
 
 def test_what_is_no_state_is_none(tmp_path: Path) -> None:
     """A phase that there is none of; a file that its owner has cut short."""
-    file = open_bursts(written(tmp_path, burst=4003), PID)
+    file = open_bursts(written(tmp_path, burst=4003))
     assert file is not None
     assert file.read() is None
     os.truncate(tmp_path / f"qp.{PID}", 100)
@@ -45,16 +45,16 @@ def test_what_is_no_state_is_none(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_of_counters_is_not_opened(tmp_path: Path) -> None:
-    counts, path = tmp_path / "qp", tmp_path / f"qp.{PID}"
-    assert open_bursts(counts, PID) is None
+    path = tmp_path / f"qp.{PID}"
+    assert open_bursts(path) is None
     path.write_bytes(b"")
-    assert open_bursts(counts, PID) is None
+    assert open_bursts(path) is None
     path.unlink()
     os.mkfifo(path)
-    assert open_bursts(counts, PID) is None
+    assert open_bursts(path) is None
     path.unlink()
     written(tmp_path, version=plan_region.VERSION - 1)
-    assert open_bursts(counts, PID) is None
+    assert open_bursts(path) is None
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert open_bursts(counts, PID) is None
+    assert open_bursts(path) is None

@@ -14,7 +14,7 @@ import pytest
 
 from hostcc.pcie.library import HERE as PCIE
 from hostcc.verbs.build import HERE, VERBS_HEADER
-from hostcc.verbs.burst_states import BurstState, Phase, open_bursts
+from hostcc.verbs.burst_states import BurstFile, BurstState, Phase, open_bursts
 from hostcc.verbs.plan_region import BurstGate, PlanRegion, RdmaJob
 from tests.patience import until
 from tests.verbs.test_shim_native import NATIVE, places, program
@@ -51,6 +51,11 @@ def test_bursts(bursts: Path, what: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "good\n", "")
 
 
+def opened(one: Odd) -> BurstFile | None:
+    count = one.count()
+    return None if count is None else open_bursts(count.path)
+
+
 class Iterating:
     """The program, and where it is in its bursts."""
 
@@ -60,7 +65,7 @@ class Iterating:
         assert self.region.set_gate("job", OPEN)
         self.one = Odd(odd, "bursts", places)
         self.one.until(lambda count: count.pid > 0)
-        file = open_bursts(places[1], self.one.process.pid)
+        file = opened(self.one)
         assert file is not None
         self._file = file
         self.one.go()
@@ -139,7 +144,7 @@ def test_without_a_gate_nothing_is_counted(odd: Path, places: Places) -> None:
     one = Odd(odd, "bursts", places)
     one.go()
     one.until(lambda count: count.iterations >= KNOWN)
-    file = open_bursts(places[1], one.process.pid)
+    file = opened(one)
     assert file is not None
     assert file.read() == BurstState(Phase.IDLE, 0, 0, 0, 0)
     one.go()

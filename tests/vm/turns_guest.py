@@ -45,8 +45,8 @@ class Agent:
         self, region: PlanRegion, pids: dict[str, int], silence_s: float = SILENCE_S
     ) -> None:
         self._region, self._silence_s = region, silence_s
-        processes = {job: [pid] for job, pid in pids.items()}
-        self.gates = ShimGates(lambda: region, lambda: processes, lambda: COUNTS)
+        files = {job: {pid: COUNTS.with_name(f"{COUNTS.name}.{pid}")} for job, pid in pids.items()}
+        self.gates = ShimGates(lambda: region, lambda: files)
         self._keeper = GateKeeper(max_share=1.0)
         plans = {name: GatePlan(EXCHANGE, tuple(JOBS.keys() - {name})) for name in JOBS}
         self._keeper.follow(plans, JOBS)

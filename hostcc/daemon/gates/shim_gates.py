@@ -7,7 +7,7 @@ believed as far as it can have happened since the last reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hostcc.daemon.changes import kinds
@@ -27,16 +27,15 @@ class ShimGates:
     """The gates of jobs with the shim.
 
     `region`: the plan in shared memory, while there is one; `processes`: job -> its processes whose
-    files are genuine; `counts`: what files of counters are called before their process's number.
+    files are genuine -> these files of counters.
     """
 
     def __init__(
         self,
         region: Callable[[], PlanRegion | None],
-        processes: Callable[[], Mapping[str, Collection[int]]],
-        counts: Callable[[], Path],
+        processes: Callable[[], Mapping[str, Mapping[int, Path]]],
     ) -> None:
-        self._region, self._processes, self._counts = region, processes, counts
+        self._region, self._processes = region, processes
         self._files: dict[int, tuple[str, BurstFile]] = {}
         """Process -> its job, its file."""
         self._written: dict[str, Gate] = {}
@@ -59,7 +58,8 @@ class ShimGates:
 
     def look(self) -> None:
         """Find out which processes there are."""
-        wanted = {pid: job for job, pids in self._processes().items() for pid in pids}
+        files = self._processes()
+        wanted = {pid: job for job, those in files.items() for pid in those}
         wanted = dict(sorted(wanted.items())[:MAX_PROCESSES])
         held = self.holds()
         for pid, (job, file) in list(self._files.items()):
@@ -68,7 +68,7 @@ class ShimGates:
                 del self._files[pid]
         self._held = {job: held[job] for job in self.jobs & held.keys()}
         for pid in wanted.keys() - self._files.keys():
-            opened = open_bursts(self._counts(), pid)
+            opened = open_bursts(files[wanted[pid]][pid])
             if opened is not None and opened.uid == user_of(pid):
                 self._files[pid] = wanted[pid], opened
             elif opened is not None:

@@ -64,12 +64,12 @@ class SenderTracker:
         self.rates = self._rates.take(elephants(self.senders, least), now)
         return True
 
-    def processes(self) -> dict[str, list[int]]:
-        """Return job -> its processes that have queue pairs."""
-        found: dict[str, list[int]] = {}
+    def processes(self) -> dict[str, dict[int, Path]]:
+        """Return job -> its processes that have queue pairs -> their files of counters."""
+        found: dict[str, dict[int, Path]] = {}
         for one in self.senders:
             if one.pairs:
-                found.setdefault(one.job, []).append(one.pid)
+                found.setdefault(one.job, {})[one.pid] = one.counts
         return found
 
     def speeds(self) -> dict[str, float]:

@@ -21,10 +21,16 @@ class Shims:
         self.region: PlanRegion | None = None
         self.jobs: dict[str, list[int]] = {}
         """Job -> its processes."""
+        self.spaces: dict[int, str] = {}
+        """Process -> what its file is called, of those in a PID namespace of their own."""
         self._states: dict[int, CountsEntry] = {}
 
     def gates(self) -> ShimGates:
-        return ShimGates(lambda: self.region, lambda: self.jobs, lambda: self.counts)
+        return ShimGates(lambda: self.region, self._processes)
+
+    def path_of(self, pid: int) -> Path:
+        """Its file of counters."""
+        return self.counts.with_name(f"{self.counts.name}.{self.spaces.get(pid, pid)}")
 
     def publish(self) -> PlanRegion:
         """A new plan, of all jobs."""
@@ -57,8 +63,11 @@ class Shims:
         assert self.region is not None
         return self.region.gate(job)
 
+    def _processes(self) -> dict[str, dict[int, Path]]:
+        return {job: {pid: self.path_of(pid) for pid in pids} for job, pids in self.jobs.items()}
+
     def _write(self, pid: int) -> None:
-        path = self.counts.with_name(f"{self.counts.name}.{pid}")
+        path = self.path_of(pid)
         with path.open("r+b" if path.exists() else "wb") as file:
             file.write(bytes(self._states[pid]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def test_what_can_not_have_happened_is_not_believed(world: World) -> None:
         assert 10.0 <= burst.at_s <= 11.0
         world.shims.says(one, Phase.IDLE, said_s)
         world.gates.bursts(11.0)
-    path = world.shims.counts.with_name(f"qp.{one}")
+    path = world.shims.path_of(one)
     path.write_bytes(b"")
     assert world.gates.bursts(12.0) == []
 
@@ -150,7 +151,7 @@ def test_processes_come_and_go(world: World) -> None:
     world.shims.says(one, Phase.HELD, 10.0)
     world.gates.look()
     assert [burst.event for burst in world.gates.bursts(10.002)] == [BEGIN]
-    path = world.shims.counts.with_name(f"qp.{other}")
+    path = world.shims.path_of(other)
     path.unlink()  # another program in the process
     world.shims.says(other, Phase.IDLE, 10.003)
     world.gates.look()
@@ -179,3 +180,19 @@ def test_what_a_process_was_held_counts_once_while_others_of_its_job_go_on(world
     world.shims.jobs["a"].append(other)
     world.gates.look()
     assert world.gates.holds()["a"].turns == 2, "of those before it none was left"
+
+
+def test_a_process_in_a_pid_namespace_of_its_own(tmp_path: Path) -> None:
+    """As those of pods: its file has another name than its number here."""
+    shims = Shims(tmp_path)
+    shims.spaces[os.getpid()] = "4026532281-1"
+    pid = shims.add("a")
+    shims.publish()
+    gates = shims.gates()
+    gates.look()
+    assert gates.jobs == {"a"}
+    gates.arm({"a": GATE})
+    gates.bursts(10.0)
+    shims.says(pid, Phase.SENDING, 10.001)
+    assert [burst.event for burst in gates.bursts(10.002)] == [BEGIN]
+    gates.close()

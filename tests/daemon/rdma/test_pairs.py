@@ -56,7 +56,8 @@ def test_short_messages_make_no_flow(
     assert bool(any(world.tracker.rates.values())) == expected
     (pair,) = world.tracker.senders[0].pairs
     assert pair.is_elephant(least) == expected
-    assert world.tracker.processes() == {"train": [os.getpid()]}
+    files = {os.getpid(): tmp_path / f"qp.{os.getpid()}"}
+    assert world.tracker.processes() == {"train": files}
 
 
 def test_who_is_not_believed(tmp_path: Path) -> None:
