@@ -33,8 +33,8 @@ class PathDoubts:
     """What was counted at the last look."""
 
     def __init__(self) -> None:
-        self._errors: dict[tuple[int, int], int] = {}
-        """(Process, queue pair) -> failed completions."""
+        self._errors: dict[tuple[int, str, int], int] = {}
+        """(Process, device, queue pair) -> failed completions."""
         self._again: dict[str, int] = {}
         """Device -> packets that were sent again."""
         self._rose: dict[str, float] = {}
@@ -50,7 +50,7 @@ class PathDoubts:
 
         The first look at a device or queue pair is none: what it counted may be long past.
         """
-        errors: dict[tuple[int, int], int] = {}
+        errors: dict[tuple[int, str, int], int] = {}
         rising = {one for one, count in again.items()
                   if count is not None and count > self._again.get(one, count)}  # fmt: skip
         self._rose |= dict.fromkeys(rising, self._at)
@@ -60,7 +60,7 @@ class PathDoubts:
         stalled: set[QueuePairRoute] = set()
         for sender in senders:
             for pair in sender.pairs:
-                key = sender.pid, pair.qpn
+                key = sender.pid, pair.device, pair.qpn
                 errors[key] = pair.errors
                 stands = 0 < pair.open_at <= now - still_s(pair)
                 if pair.errors > self._errors.get(key, pair.errors):

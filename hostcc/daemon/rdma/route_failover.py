@@ -46,8 +46,8 @@ class RouteFailover:
         """Of these, those whose devices have sent again meanwhile."""
         self._left: dict[QueuePairRoute, str] = {}
         """Of `ahead`, those because of that; until the next plan."""
-        self._moves: dict[tuple[int, int], int] = {}
-        """(Process, queue pair) -> its live changes."""
+        self._moves: dict[tuple[int, str, int], int] = {}
+        """(Process, device, queue pair) -> its live changes."""
         self.ahead: Mapping[QueuePairRoute, str] = {}
         """Route -> path that takes the place of the planned one, which has failed."""
         self.moved = 0
@@ -188,7 +188,9 @@ class RouteFailover:
         return shim_plan.path_of(self._ways.tables.get(pair.ends), pair.port)
 
     def _count(self, senders: Sequence[Sender]) -> None:
-        moves = {(one.pid, pair.qpn): pair.moves for one in senders for pair in one.pairs}
+        moves = {
+            (one.pid, pair.device, pair.qpn): pair.moves for one in senders for pair in one.pairs
+        }
         self.moved += sum(
             max(0, count - self._moves.get(key, count)) for key, count in moves.items()
         )

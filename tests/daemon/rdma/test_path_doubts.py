@@ -43,6 +43,15 @@ def test_only_news_counts() -> None:
     }  # fmt: skip
 
 
+def test_queue_pairs_of_two_devices_with_one_number() -> None:
+    """Each device numbers its own."""
+    doubts, both = PathDoubts(), sender(3, 0)
+    one, other = both.pairs
+    both = replace(both, pairs=(one, replace(other, qpn=one.qpn)))
+    doubts.take([both], {}, 1.0)
+    assert doubts.take([both], {}, 2.0).ends == {}
+
+
 def test_counters_that_begin_anew() -> None:
     """A NIC was reset, a process ended and its number came again."""
     doubts = PathDoubts()

@@ -226,3 +226,21 @@ def test_what_waits_for_acknowledgements_stays_where_its_path_answers(*, alive: 
     fabric.look({route: 9.5})
     assert fabric.failover.held == ({} if alive else {route: f"went back: {STANDS}"})
     assert fabric.failover.fell_back == (not alive)
+
+
+def test_moves_of_two_devices_with_queue_pairs_of_one_number() -> None:
+    """Each device numbers its own."""
+    failover = RouteFailover(PathTables(lambda: 10.0), lambda: 10.0)
+
+    def look(*moves: int) -> int:
+        pairs = tuple(
+            Pair(7, device, 1, HERE, THERE, 0, 0, 1, count, 0)
+            for device, count in zip(("mlx5_0", "mlx5_1"), moves, strict=True)
+        )
+        failover.look([Sender("a", 1, 0, 0, pairs)], {}, {}, {}, PathsConfig())
+        return failover.moved
+
+    assert look(0, 0) == 0
+    assert look(1, 0) == 1
+    assert look(1, 0) == 1
+    assert look(1, 2) == 3
