@@ -40,6 +40,7 @@ struct shim_qp {
 	pthread_mutex_t lock; /* of its transitions and of `av` */
 	struct shim_series series;
 	_Atomic int64_t outstanding; /* sends that a completion is to come of, while bursts count */
+	_Atomic int64_t at_link;     /* the same, of those that keep its PCIe link */
 	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
 	/* Those that poll may not look into a queue pair that another thread destroys. */
 	_Atomic uint32_t number;
@@ -184,8 +185,10 @@ void shim_turn_assign(struct shim_qp *one);
 int shim_turn_wait(struct shim_qp *one, uint64_t bytes);
 /* It has posted so much more than its turn was taken with. */
 void shim_turn_used(struct shim_qp *one, uint64_t bytes);
-void shim_turn_posted(const struct shim_qp *one, int64_t signalled);
+void shim_turn_posted(struct shim_qp *one, int64_t signalled);
 /* Completions of sends came in: with the last one the link is free again. */
-void shim_turn_completed(const struct shim_qp *one, int64_t count);
+void shim_turn_completed(struct shim_qp *one, int64_t count);
+/* Of what it has under way no completion will come that counts. */
+void shim_turn_gone(struct shim_qp *one);
 
 #endif

@@ -253,14 +253,14 @@ static void completed(struct shim_qp *one, int64_t count, uint64_t now)
 /* What is flushed says only that something failed before, or that the job ends. */
 static void failed(const struct ibv_cq *cq, const struct ibv_wc *wc)
 {
-	struct shim_qp *one = NULL;
+	struct shim_qp *one = shim_find_number(cq->context, wc->qp_num);
 
-	if (wc->status != IBV_WC_WR_FLUSH_ERR)
-		one = shim_find_number(cq->context, wc->qp_num);
 	if (!one)
 		return;
-	atomic_fetch_add_explicit(&one->count->errors, 1, memory_order_relaxed);
+	shim_turn_gone(one);
 	shim_burst_failed(one);
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		atomic_fetch_add_explicit(&one->count->errors, 1, memory_order_relaxed);
 }
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
@@ -276,7 +276,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 	got = device->poll(cq, most, wc);
 	saved = errno;
 	for (int index = 0; index < got; index++) {
-		/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
+		/* The opcode of a failed one is not valid; nor does any other complete then. */
 		if (wc[index].status != IBV_WC_SUCCESS)
 			failed(cq, &wc[index]);
 		if (wc[index].status != IBV_WC_SUCCESS || wc[index].opcode & IBV_WC_RECV)
@@ -442,6 +442,7 @@ void shim_gate_unhook(struct shim_qp *one)
 {
 	struct ibv_qp_ex *ex = one->ex;
 
+	shim_turn_gone(one);
 	if (!ex)
 		return;
 	one->ex = NULL;

@@ -259,27 +259,38 @@ void shim_turn_used(struct shim_qp *one, uint64_t bytes)
 	pthread_mutex_unlock(&gates[number - 1].lock);
 }
 
-void shim_turn_posted(const struct shim_qp *one, int64_t signalled)
+void shim_turn_posted(struct shim_qp *one, int64_t signalled)
 {
 	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
 
-	if (number && signalled)
-		atomic_fetch_add(&gates[number - 1].outstanding, signalled);
+	if (!number || !signalled)
+		return;
+	atomic_fetch_add(&gates[number - 1].outstanding, signalled);
+	atomic_fetch_add(&one->at_link, signalled);
 }
 
-void shim_turn_completed(const struct shim_qp *one, int64_t count)
+/* Take from a count that is never below 0: some may have been posted before we looked. */
+static int64_t take_from(_Atomic int64_t *outstanding, int64_t count)
+{
+	int64_t left = atomic_fetch_sub(outstanding, count) - count;
+
+	if (left < 0)
+		atomic_compare_exchange_strong(outstanding, &left, 0);
+	return left;
+}
+
+void shim_turn_completed(struct shim_qp *one, int64_t count)
 {
 	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
 	struct gate *gate;
-	int64_t left;
 
-	if (!number || !atomic_load_explicit(&shim_turns, memory_order_relaxed))
+	if (!number)
 		return;
 	gate = &gates[number - 1];
-	left = atomic_fetch_sub(&gate->outstanding, count) - count;
-	if (left < 0)
-		atomic_compare_exchange_strong(&gate->outstanding, &left, 0);
-	if (left > 0)
+	take_from(&one->at_link, count);
+	/* Also while there is no agent: what was posted is counted then, too. */
+	if (take_from(&gate->outstanding, count) > 0 ||
+	    !atomic_load_explicit(&shim_turns, memory_order_relaxed))
 		return;
 	/* Who has the lock, or waits, is about to post. */
 	if (pthread_mutex_trylock(&gate->lock))
@@ -287,4 +298,12 @@ void shim_turn_completed(const struct shim_qp *one, int64_t count)
 	if (!gate->waiting && atomic_load(&gate->outstanding) <= 0)
 		hcc_sem_leave(gate->sem);
 	pthread_mutex_unlock(&gate->lock);
+}
+
+void shim_turn_gone(struct shim_qp *one)
+{
+	int64_t count = atomic_load(&one->at_link);
+
+	if (count > 0)
+		shim_turn_completed(one, count);
 }
