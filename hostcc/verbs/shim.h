@@ -140,6 +140,8 @@ void shim_gate_plan(const struct hcc_rdma_job *job);
 /* See the posts of one that is in RTS, and maybe posts already; 0, or -1: there is no room. */
 int shim_gate_hook(struct shim_qp *one);
 void shim_gate_unhook(struct shim_qp *one);
+/* What it has under way is gone without completions; it may be connected to another place next. */
+void shim_gate_reset(struct shim_qp *one);
 /* After SQD queued work waits for a doorbell: rings one without posting anything. */
 void shim_nudge(struct ibv_qp *qp);
 

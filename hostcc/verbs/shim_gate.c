@@ -455,6 +455,15 @@ void shim_gate_unhook(struct shim_qp *one)
 	ex->wr_set_inline_data_list = one->ex_inline_list;
 }
 
+void shim_gate_reset(struct shim_qp *one)
+{
+	shim_turn_gone(one);
+	shim_burst_failed(one);
+	shim_bins_close(one);
+	if (one->hooked > 0) /* what shows where its posts go is made anew */
+		one->hooked = 0;
+}
+
 void shim_nudge(struct ibv_qp *qp)
 {
 	static struct ibv_sge sges[MANY_SGES];

@@ -316,6 +316,8 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const voi
 	error = shim_real.modify_qp(qp, attr, mask);
 	if (!error && state >= 0)
 		set_ready(one, state == IBV_QPS_RTS);
+	if (!error && state == IBV_QPS_RESET)
+		shim_gate_reset(one);
 	if (one->ready && !shim_job(&job))
 		hook(one);
 	pthread_mutex_unlock(&one->lock);

@@ -14,7 +14,8 @@ import pytest
 from hostcc.pcie.library import HERE as PCIE
 from hostcc.verbs.build import HERE, SHIM, VERBS_HEADER
 from hostcc.verbs.plan_region import BurstGate, PlanRegion, RdmaJob
-from hostcc.verbs.process_counts import read_counts
+from hostcc.verbs.process_counts import address_of, read_counts
+from hostcc.verbs.queue_pair_bins import bin_files, open_bins
 from tests.verbs.test_shim_native import NATIVE, THERE, places, program
 from tests.verbs.test_shim_odd import Odd, Places, odd, steered
 
@@ -86,5 +87,25 @@ def test_a_queue_pair_that_is_made_where_one_is_being_destroyed(odd: Path, place
     one.until(lambda count: [(qp.qpn, qp.port) for qp in count.qps] == [(17, 50000)])
     plan.publish([RdmaJob("job", 0x20, ((THERE, (50001,)),))])
     one.until(lambda count: [(qp.port, qp.moves) for qp in count.qps] == [(50001, 1)])
+    one.end()
+    plan.close()
+
+
+def test_a_queue_pair_that_is_reset_and_connected_anew(odd: Path, places: Places) -> None:
+    """What it had under way is gone without a completion; it goes somewhere else now."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job")])
+    one = Odd(odd, "again", places)
+    one.go()
+    assert one.says() == "good"
+    count = one.count()
+    assert count is not None
+    (pair,) = count.qps
+    assert (pair.destination, pair.completed, pair.open_at) == ("198.18.0.2", 1, 0)
+    (listed,) = bin_files(places[1])
+    file = open_bins(*listed)
+    assert file is not None
+    assert {address_of(row["dgid"].tobytes()) for row in file.rows} == {"198.18.0.2"}
+    file.close()
     one.end()
     plan.close()

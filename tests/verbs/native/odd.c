@@ -3,7 +3,7 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
- *         |reused|lengths|errors|bursts|vector
+ *         |reused|lengths|errors|bursts|vector|again
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.  Flow label and class are those of ODD_LABEL and ODD_CLASS, and the
@@ -59,10 +59,10 @@ static transition transition_of(const char *variable)
 			 ibv_modify_qp;
 }
 
-static struct ibv_qp *connected(uint32_t number)
+/* From INIT on; the last byte of where it goes is `to`. */
+static void connect_to(struct ibv_qp *qp, char to)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
-	struct ibv_qp *qp = fake_qp(fake_context(), number);
 
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	attr.qp_state = IBV_QPS_RTR;
@@ -70,10 +70,18 @@ static struct ibv_qp *connected(uint32_t number)
 	attr.ah_attr.grh.flow_label = number_of("ODD_LABEL");
 	attr.ah_attr.grh.traffic_class = (uint8_t)number_of("ODD_CLASS");
 	attr.dest_qp_num = PEER;
-	memcpy(attr.ah_attr.grh.dgid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc6\x12\0\1", 16);
+	memcpy(attr.ah_attr.grh.dgid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc6\x12\0", 15);
+	attr.ah_attr.grh.dgid.raw[15] = (uint8_t)to;
 	transition_of("ODD_RDMACM")(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
 	attr.qp_state = IBV_QPS_RTS;
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+static struct ibv_qp *connected(uint32_t number)
+{
+	struct ibv_qp *qp = fake_qp(fake_context(), number);
+
+	connect_to(qp, 1);
 	return qp;
 }
 
@@ -327,6 +335,14 @@ static int do_it(const char *what, int number)
 				return 0;
 		}
 		return 1;
+	}
+	if (!strcmp(what, "again")) { /* connected anew, to another place; no completion comes */
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+		if (post() || post() || ibv_modify_qp(qp, &attr, IBV_QP_STATE))
+			return 0;
+		connect_to(qp, 2);
+		return !post() && poll() == 1;
 	}
 	if (!strcmp(what, "bursts"))
 		return iterate();
