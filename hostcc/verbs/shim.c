@@ -128,7 +128,7 @@ static int make_counts(void)
 	char path[SHIM_PATH];
 	int fd;
 
-	fd = shim_own_file(path, counts_prefix, "");
+	fd = shim_own_file(path, counts_prefix, "", sizeof(*made));
 	if (fd < 0)
 		return -1;
 	/* With its pages: in a full /dev/shm the job would die where it first writes to a hole. */

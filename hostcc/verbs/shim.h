@@ -75,10 +75,10 @@ struct shim_qp {
 /* shim_files.c: the files that we make. */
 #define SHIM_PATH 288
 /*
- * Make a file of our process and lock it; `path` gets its name, `kind` is the part between prefix
- * and numbers.  Its descriptor, or -1: the lock is gone as soon as that is closed.
+ * Make a file of our process, for so many bytes, and lock it; `path` gets its name, `kind` is the
+ * part between prefix and numbers.  Its descriptor, or -1: the lock is gone as soon as that is closed.
  */
-int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind);
+int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind, uint64_t bytes);
 
 /* shim.c: the plan and who we are. */
 uint64_t shim_now_ns(void); /* CLOCK_MONOTONIC */

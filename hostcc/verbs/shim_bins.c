@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,13 +33,9 @@ static uint8_t used[HCC_RDMA_QPS]; /* rows that queue pairs have now */
 void shim_bins_make(const char *counts_prefix, const char *job)
 {
 	struct hcc_rdma_bins *made = MAP_FAILED;
-	struct rlimit most;
 	int fd;
 
-	/* Who makes a file longer than it may is killed. */
-	if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur < FILE_BYTES)
-		return;
-	fd = shim_own_file(path, counts_prefix, "-bins");
+	fd = shim_own_file(path, counts_prefix, "-bins", FILE_BYTES);
 	if (fd < 0) {
 		*path = 0;
 		return;

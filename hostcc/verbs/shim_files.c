@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "semaphore_os.h"
@@ -20,14 +21,18 @@
 #define FIRST_PID_NAMESPACE 0xeffffffcu /* inode of the host's, the same in all kernels */
 #define KEPT_FD 256 /* lowest number of a descriptor that stays open, out of the job's way */
 
-int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind)
+int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind, uint64_t bytes)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	const struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	const unsigned space = (unsigned)hcc_os_pidns();
 	const int pid = (int)getpid();
+	struct rlimit most;
 	int fd, high;
 
+	/* Who makes a file longer than it may is killed. */
+	if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur < bytes)
+		return -1;
 	if (!space || space == FIRST_PID_NAMESPACE)
 		snprintf(path, SHIM_PATH, "%.255s%s.%d", prefix, kind, pid);
 	else /* pods have equal numbers */

@@ -153,6 +153,17 @@ def test_a_file_of_an_earlier_program_of_this_number(
     one.end()
 
 
+def test_a_job_that_may_make_small_files_only(
+    odd: Path, places: Places, region: PlanRegion
+) -> None:
+    """Who makes a longer one is killed."""
+    one = Odd(odd, "errno", places, before="ulimit -f 100")
+    one.go()
+    assert one.says() == "good"
+    assert one.count() is None
+    one.end()
+
+
 def test_mlx5s_own_call_takes_the_port_that_the_kernel_makes(odd: Path, places: Places) -> None:
     """Of the numbers of both ends, for a queue pair that goes back."""
     library = a_fake_mlx5(odd)

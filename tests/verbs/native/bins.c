@@ -24,8 +24,9 @@ static struct shim_qp pair = {.count = &counters, .series = {.lock = PTHREAD_MUT
 static unsigned long long now_ns;
 static unsigned long long posts;
 
-int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind)
+int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind, uint64_t bytes)
 {
+	(void)bytes;
 	snprintf(path, SHIM_PATH, "%.255s%s.%d", prefix, kind, (int)getpid());
 	return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 }
