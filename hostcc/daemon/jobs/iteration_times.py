@@ -69,7 +69,7 @@ class IterationTimes:
         there are no events, so that one interval would last as long as that did."""
         self._note_modes(jobs.values())
         events = events[events["kind"] == ITERATION]
-        if not len(events) and not self._seen:
+        if not len(events) and not self._histograms and not self._seen:
             return
         columns = (events[name].tolist() for name in ("slot", "period_ns", "bytes"))
         for slot, period_ns, size in zip(*columns, strict=True):
@@ -79,8 +79,9 @@ class IterationTimes:
             elif job is not None and period_ns:
                 self._count(job.name, Interval(period_ns / 1e9, size))
         alive = {job.name for job in jobs.values()}
-        for name in set(self._seen) - alive:
-            del self._seen[name]
+        # Of a job that ends in mode off only the histogram is left.
+        for name in (self._seen.keys() | self._histograms.keys()) - alive:
+            self._seen.pop(name, None)
             self._histograms.pop(name, None)
 
     def _note_modes(self, jobs: Iterable[Job]) -> None:

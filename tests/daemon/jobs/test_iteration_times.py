@@ -172,3 +172,16 @@ def test_intervals_that_began_in_another_mode_do_not_count() -> None:
     assert (row.recent.iterations, row.recent.left_out) == (3, 0)
     assert row.recent.mean_period_s == pytest.approx(0.3)
     assert histogram(history)["sum"] < 1
+
+
+def test_a_job_that_ends_in_mode_off_leaves_no_histogram() -> None:
+    """Its intervals were forgotten with the mode that they were of, its histogram goes on."""
+    history, jobs = seen(*[WHOLE] * 20), {1: Job("a", 1, JobRequest())}
+    nothing = np.zeros(0, EVENT)
+    for mode in (Mode.MLTCP, Mode.OFF):
+        jobs[1].params = JobParams("a", mode=mode)
+        history.add(nothing, jobs)
+    assert histogram(history)["count"] == 17
+    history.add(nothing, {})
+    assert histogram(history) == {}
+    assert history.totals("a") == (0, 0.0)
