@@ -198,10 +198,12 @@ class ByteMeter(Protocol):
     """
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
-        """Count what sockets below `cgroup` send and receive, those that exist already too."""
+        """Count what sockets below `cgroup` send and receive, those that exist already too; a slot
+        may have several."""
 
-    def detach_cgroup(self, slot: int) -> None:
-        """Stop; what was counted is still in the next window."""
+    def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
+        """Stop for one cgroup, or for all of the slot; what was counted is still in the next
+        window."""
 
     def attach_root(self, cgroup: Path) -> None:
         """Also count sockets below `cgroup` that a port rule or the flow tracker gives to a job.

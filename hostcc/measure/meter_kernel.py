@@ -49,7 +49,7 @@ class KernelMeter:
         self, ring: Ring | None = None, shared: Mapping[str, BpfMap] | None = None
     ) -> None:
         self.ring = ring or default_ring(possible_cpus())
-        self._links: dict[int, tuple[Path, int, list[BpfLink]]] = {}
+        self._links: dict[tuple[int, Path], tuple[int, list[BpfLink]]] = {}
         self._root: list[BpfLink] = []
         self._ruled: set[int] = set()
         self._others: dict[int, int] = {}
@@ -103,10 +103,10 @@ class KernelMeter:
         self._object.load()
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
-        """Count below a job's cgroup v2 directory."""
+        """Count below a job's cgroup v2 directory; a job may have several."""
         if not 0 < slot < MAX_JOBS:
             raise BpfError(f"slot: expected 1 to {MAX_JOBS - 1}, got {slot}")
-        self.detach_cgroup(slot)
+        self.detach_cgroup(slot, cgroup)
         self._leaving.pop(slot, None)
         links: list[BpfLink] = []
         fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -120,20 +120,20 @@ class KernelMeter:
             raise
         finally:
             os.close(fd)
-        self._links[slot] = (cgroup, number, links)
+        self._links[slot, cgroup] = number, links
         self._give_other(slot)
         self.refresh()
 
-    def detach_cgroup(self, slot: int) -> None:
-        """Stop counting for a job's cgroup; nothing happens when it was not counted."""
-        entry = self._links.pop(slot, None)
-        if entry is None:
-            return
-        _, number, links = entry
-        _close(links)
-        self._groups.delete(number)
-        self._left({slot})
-        self.refresh()
+    def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
+        """Stop counting for one of a job's cgroups, or for all; nothing happens without any."""
+        those = [key for key in self._links if key[0] == slot and cgroup in (None, key[1])]
+        for key in those:
+            number, links = self._links.pop(key)
+            _close(links)
+            self._groups.delete(number)
+        if those:
+            self._left({slot})
+            self.refresh()
 
     def attach_root(self, cgroup: Path) -> None:
         """Count sockets below `cgroup` by port rules and by the tracker's word."""
@@ -199,12 +199,16 @@ class KernelMeter:
         """The bin that is being written."""
         return self.ring.at(time.monotonic_ns())
 
+    @property
+    def _attached(self) -> set[int]:
+        """Slots that have a cgroup."""
+        return {slot for slot, _ in self._links}
+
     def _left(self, slots: Iterable[int]) -> None:
         """Those of the slots that nothing counts for any more give up their rows, once read."""
         now = self._now()
-        self._leaving.update(
-            (s, now) for s in slots if s not in self._ruled and s not in self._links
-        )
+        counted = self._ruled | self._attached
+        self._leaving.update((s, now) for s in slots if s not in counted)
 
     def _learn(self, of: Span) -> None:
         """Read the table of destinations, if there are new ones."""
@@ -246,7 +250,7 @@ class KernelMeter:
             if since < of.begin:
                 _push(self._free, rows.tolist())
         self._quarantine = [entry for entry in self._quarantine if entry[0] >= of.begin]
-        for slot in (self._links.keys() | self._ruled) - self._others.keys():
+        for slot in (self._attached | self._ruled) - self._others.keys():
             self._give_other(slot)
 
     def _remove(self, rows: Indices) -> Indices:
@@ -283,7 +287,7 @@ class KernelMeter:
         """Links that somebody else has broken, in words."""
         problems = [
             f"job in slot {slot}: {cgroup} is no longer metered"
-            for slot, (cgroup, _, links) in self._links.items()
+            for (slot, cgroup), (_, links) in self._links.items()
             if any(link.detached_from(cgroup) for link in links)
         ]
         if not all(link.alive for link in self._root):
@@ -292,7 +296,7 @@ class KernelMeter:
 
     def close(self) -> None:
         """Detach everything."""
-        for _, _, links in self._links.values():
+        for _, links in self._links.values():
             _close(links)
         _close(self._root)
         self._links, self._root = {}, []

@@ -303,6 +303,35 @@ def test_kill_9_leaves_nothing(stage: Scene, cgroup: Path) -> None:
     until(lambda: programs_on(job) + programs_on(cgroup) == 0, "the kernel to detach")
 
 
+def test_several_cgroups_of_one_job(stage: Scene) -> None:
+    """All that they send is the job's, until each is let go."""
+    meter = stage.meter()
+    groups = [stage.group("one"), stage.group("two")]
+    for group in groups:
+        meter.attach_cgroup(3, group)
+    talkers = [stage.talker(0, group.name) for group in groups]
+    numbers = [one.ask("udp", address=V4[0])[0] for one in talkers]
+    far = stage.talker(1, "unmetered")
+    theirs, port = far.ask("udp", address=V4[1])
+    tally = stage.tally(meter)
+
+    def send(size: int) -> None:
+        for one, number in zip(talkers, numbers, strict=True):
+            one.ask("datagrams", number=number, to=[V4[1]], port=port, size=size, times=1)
+            far.ask("take", number=theirs, times=1)
+        tally.all()
+
+    send(100)
+    assert tally.payload == {(3, V4[1], False): (200, 0)}
+    meter.detach_cgroup(3, groups[0])
+    assert [programs_on(group) for group in groups] == [0, 2]
+    send(30)
+    assert tally.payload == {(3, V4[1], False): (230, 0)}
+    meter.detach_cgroup(3)
+    send(7)
+    assert tally.payload == {(3, V4[1], False): (230, 0)}
+
+
 def test_check_notices_who_detached_it_and_not_a_job_that_ended(stage: Scene, cgroup: Path) -> None:
     meter = stage.meter()
     group = cgroup / "short"

@@ -52,8 +52,8 @@ class Reading:
 class Metering:
     """Attaches the meter to jobs' cgroups and names what it reads.
 
-    Each cgroup is counted in a slot of its own: a job's first one in its own slot, others and
-    those of jobs that are not managed in slots from the top.
+    A managed job's cgroups are all counted in its own slot, in which the congestion control sees
+    what it receives.  Those of other jobs have slots from the top, one each.
     """
 
     def __init__(self, meter: ByteMeter, identify: Identify) -> None:
@@ -84,11 +84,11 @@ class Metering:
         """Count these jobs' cgroups, and sockets by these port rules below `root`; no others."""
         by_name = {job.name: job for job in jobs}
         wanted = {group: job for job in by_name.values() for group in job.groups}
-        self._drop(wanted)
-        self._forget(by_name)
         for job in by_name.values():
             if job.slot:
                 self._jobs[job.slot] = job.name
+        self._drop(wanted)
+        self._forget(by_name)
         for group, job in wanted.items():
             if group not in self._attached:
                 self._attach(group, job)
@@ -223,11 +223,13 @@ class Metering:
         self._meter.close()
 
     def _drop(self, wanted: Mapping[Path, LiveJob]) -> None:
-        """Let go of groups that are nobody's any more, another's, or not the same ones."""
+        """Let go of groups that are nobody's any more, another's, or not the same ones, and of
+        those in a slot that is not, or no longer, their job's."""
         for group, (slot, number) in list(self._attached.items()):
             job = wanted.get(group)
-            if job is None or self._jobs.get(slot) != job.name or self._identify(group) != number:
-                self._meter.detach_cgroup(slot)
+            stays = job is not None and self._jobs.get(slot) == job.name and job.slot in (0, slot)
+            if not stays or self._identify(group) != number:
+                self._meter.detach_cgroup(slot, group)
                 del self._attached[group]
 
     def _forget(self, live: Mapping[str, LiveJob]) -> None:
@@ -240,8 +242,7 @@ class Metering:
 
     def _attach(self, group: Path, job: LiveJob) -> None:
         number = self._identify(group)
-        taken = {slot for slot, _ in self._attached.values()}
-        slot = job.slot if job.slot and job.slot not in taken else self._spare(taken)
+        slot = job.slot or self._spare({slot for slot, _ in self._attached.values()})
         if not number or not slot:
             return
         try:

@@ -30,7 +30,7 @@ class FakeMeter:
     """Remembers what is attached; hands over the rows that a test puts into it."""
 
     def __init__(self) -> None:
-        self.attached: dict[int, Path] = {}
+        self.attached: dict[Path, int] = {}
         self.root: Path | None = None
         self.rules: dict[tuple[int, bool], int] = {}
         self.rows: list[tuple[int, str, bool, int]] = []
@@ -40,10 +40,14 @@ class FakeMeter:
         """What each reading says is lost after it."""
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
-        self.attached[slot] = cgroup
+        self.attached[cgroup] = slot
 
-    def detach_cgroup(self, slot: int) -> None:
-        self.attached.pop(slot, None)
+    def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
+        self.attached = {
+            path: of
+            for path, of in self.attached.items()
+            if of != slot or cgroup not in (None, path)
+        }
 
     def attach_root(self, cgroup: Path) -> None:
         self.root = cgroup
@@ -95,22 +99,47 @@ def world() -> World:
 
 
 def test_a_jobs_own_slot_and_others_from_the_top(world: World) -> None:
-    one, two = world.group("1", 11), world.group("2", 12)
-    world.sync(LiveJob("a", 5, (one, two)), LiveJob("b", 0, (world.group("3", 13),)))
-    assert world.meter.attached[5] == one
-    assert set(world.meter.attached) == {5, MAX_JOBS - 1, MAX_JOBS - 2}
+    one, two, three, four = (world.group(str(number), 10 + number) for number in range(1, 5))
+    world.sync(LiveJob("a", 5, (one, two)), LiveJob("b", 0, (three,)), LiveJob("c", 0, (four,)))
+    top = MAX_JOBS - 1
+    assert world.meter.attached == {one: 5, two: 5, three: top, four: top - 1}
     to = "198.18.0.2"
-    world.meter.rows = [
-        (5, to, False, 7),
-        (MAX_JOBS - 1, to, False, 1),
-        (MAX_JOBS - 2, to, True, 9),
-    ]
+    world.meter.rows = [(5, to, False, 8), (top, to, True, 9), (top - 1, to, False, 1)]
     counted = world.metering.read().jobs
     assert counted["a"].series.tx.tolist() == [8] * BINS
     assert counted["a"].sums.sum() == 8 * BINS
+    assert counted["c"].series.tx.tolist() == [1] * BINS
     assert "b" not in counted  # loopback
     world.sync(LiveJob("a", 5, (one,)))
-    assert world.meter.attached == {5: one}
+    assert world.meter.attached == {one: 5}
+
+
+def test_all_of_a_managed_job_is_counted_in_its_own_slot(world: World) -> None:
+    """What is received in another slot is no traffic of the job to the congestion control."""
+    one, two = world.group("1", 11), world.group("2", 12)
+    world.sync(LiveJob("a", 0, (one, two)))  # found, and not managed yet
+    top = MAX_JOBS - 1
+    assert world.meter.attached == {one: top, two: top - 1}
+    world.meter.rows = [(top, "198.18.0.2", False, 3)]
+    world.sync(LiveJob("a", 5, (one, two)))
+    assert world.meter.attached == {one: 5, two: 5}
+    assert world.metering.read().jobs["a"].total == (3 * BINS, 0)  # from before
+    world.sync(LiveJob("a", 5, (two,)))
+    assert world.meter.attached == {two: 5}
+
+
+def test_whoever_is_in_the_slot_of_a_managed_job_gets_another(world: World) -> None:
+    """Slots are given in rotation: after a thousand jobs they come to those from the top."""
+    one, two, top = world.group("1", 11), world.group("2", 12), MAX_JOBS - 1
+    found, managed = LiveJob("a", 0, (one,)), LiveJob("b", top, (two,))
+    world.sync(found)
+    assert world.meter.attached == {one: top}
+    world.sync(found, managed)
+    assert world.meter.attached == {one: top - 1, two: top}
+    to = "198.18.0.2"
+    world.meter.rows = [(top, to, False, 5), (top - 1, to, False, 2)]
+    counted = world.metering.read().jobs
+    assert {name: one.total[0] for name, one in counted.items()} == {"a": 2 * BINS, "b": 5 * BINS}
 
 
 def test_a_cgroup_made_anew_is_attached_anew(world: World) -> None:
@@ -121,7 +150,7 @@ def test_a_cgroup_made_anew_is_attached_anew(world: World) -> None:
     assert world.meter.attached == {}
     world.group("1", 99)
     world.sync(LiveJob("a", 1, (group,)))
-    assert world.meter.attached == {1: group}
+    assert world.meter.attached == {group: 1}
 
 
 def test_a_slot_keeps_its_name_until_its_bytes_are_read(world: World) -> None:
@@ -233,14 +262,17 @@ def test_whoever_is_read_sooner_misses_nothing_and_nothing_twice(
     world, sent = World(), {"a": 0, "b": 0}
     world.meter.lost = MissingData()
     world.sync(
-        LiveJob("a", 5, (world.group("1", 11), world.group("2", 12))),
+        LiveJob("a", 0, (world.group("1", 11), world.group("2", 12))),
         LiveJob("b", 6, (world.group("3", 13),)),
     )
-    second = MAX_JOBS - 1
+    first, second = MAX_JOBS - 1, MAX_JOBS - 2
     got: dict[str, list[JobReading]] = {"a": [], "b": []}
     for what, size in [("gather", 5), *steps, ("read", 0)]:
         if what == "gather":
-            world.meter.rows = [(5, "198.18.0.2", False, size), (second, "198.18.0.3", False, 1)]
+            world.meter.rows = [
+                (first, "198.18.0.2", False, size),
+                (second, "198.18.0.3", False, 1),
+            ]
             if size % 2:
                 world.meter.rows.append((6, "198.18.0.2", False, size))
             sent = {"a": sent["a"] + BINS * (size + 1), "b": sent["b"] + BINS * size * (size % 2)}
