@@ -68,7 +68,7 @@ _ARGUMENTS = {
     "native_scaled_pause_us": (_32, _32),
     "native_hold_gap_us": (_POINTER, _32),
     "native_open_packets": (_POINTER, _32),
-    "native_spread_bps": (_POINTER, _32),
+    "native_spread_bps": (_POINTER, _64),
     "native_in_pattern": (_POINTER,),
     "native_burst_is_sent": (_POINTER,),
     "native_fill_q10": (_POINTER, _32, _32),

@@ -329,3 +329,21 @@ def test_f_of_a_flow(native: Native) -> None:
     assert f() == table[16]
     conf["mode"] = enums["HCC_MODE_OFF"]
     assert f() == one
+
+
+def test_a_flow_knows_its_progress_beyond_four_gigabytes(native: Native) -> None:
+    """Its bytes_ratio rises to one once, however often 32 bits would begin anew."""
+    one, pieces, piece = native.enums["HCC_ONE"], 20, 500_000_000
+    conf = {
+        "scope": native.enums["HCC_SCOPE_FLOW"],
+        "f_q10": [one + one * i // 32 for i in range(native.enums["HCC_F_POINTS"])],
+    }
+    job = NativeJob(native, flows=1, conf=conf)
+    factors = []
+    for number in range(4 * pieces):
+        job.burst(piece)
+        factors.append(native.call("flow_f_q10", 0))
+        if number % pieces == pieces - 1:
+            job.rest(GAP_US)
+    wanted = [one + one * (number + 1) / pieces for number in range(pieces)]
+    assert factors[-pieces:] == pytest.approx(wanted, abs=2)

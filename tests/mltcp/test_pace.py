@@ -56,6 +56,7 @@ def test_flows_spread_their_first_windows_over_the_bytes_of_a_known_job(native: 
 
     assert pace(250_000) == 2_500_000
     assert pace(2_000_000) == 20_000_000
+    assert pace(5 << 30, total_bytes=40 << 30, best_comm_ns=4 * 10**9) == (5 << 30) // 4
     # A control connection, a job that is new, and rates that 32 bits cannot hold.
     assert pace(50_000) == pace(250_000, trust=1) == pace(250_000, best_comm_ns=0) == 0
     assert pace(2**32 - 1, best_comm_ns=1_000_000) == 0

@@ -120,7 +120,7 @@ def flow_progress(form: DType | None, private: bytes) -> Progress | None:
     if form is None:
         return None
     flow = np.frombuffer(private, form, count=1)[0]["flow"]
-    return Progress(int(flow["flow_bytes"]), int(flow["flow_total"]))
+    return Progress(int(flow["flow_kib"]) << 10, int(flow["total_kib"]) << 10)
 
 
 def trace(args: argparse.Namespace, until: Until, out: Output) -> None:

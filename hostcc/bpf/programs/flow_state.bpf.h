@@ -28,8 +28,8 @@ struct flow_priv {
 	u32 hold_us;		/* departure time pending when pacing ended, low half */
 	u16 carry_q10;		/* fraction of a packet of scaled increase */
 	u16 path;		/* index into path_states; 0: none */
-	u32 flow_bytes;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
-	u32 flow_total;		/* HCC_SCOPE_FLOW: learned */
+	u32 flow_kib;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
+	u32 total_kib;		/* HCC_SCOPE_FLOW: learned */
 	u32 mark_seq;		/* sent at mark_us: an own RTT sample where the kernel's is wrong;
 				   the window to come back to in FLOW_RESTS and FLOW_HELD */
 	u32 mark_us;		/* 0: no sample pending */

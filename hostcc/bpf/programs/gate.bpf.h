@@ -139,7 +139,7 @@ static __always_inline void gate_spread(struct sock *sk, struct flow_priv *f,
 
 	if (f->epoch == s->epoch) /* it has sent before in this iteration */
 		return;
-	bps = hcc_spread_bps(s, f->flow_bytes);
+	bps = hcc_spread_bps(s, (u64)f->flow_kib << 10);
 	if (bps) {
 		f->flags |= FLOW_SPREADS;
 		set_pacing(sk, f, bps);

@@ -199,13 +199,13 @@ static void host_tx_start(struct sock *sk)
 /* The gate of a flow has opened: start as if it had not waited. */
 static __always_inline void host_tx_opened(struct sock *sk, struct flow_priv *f)
 {
-	u32 bytes = f->flow_bytes, total = f->flow_total, epoch = f->epoch;
+	u32 kib = f->flow_kib, total = f->total_kib, epoch = f->epoch;
 
 	f->epoch--;	/* for what follows, its first packets are not sent yet */
 	host_tx_start(sk);
 	f->epoch = epoch;
-	f->flow_bytes = bytes;
-	f->flow_total = total;
+	f->flow_kib = kib;
+	f->total_kib = total;
 }
 
 SEC("struct_ops/hcc_host_init")

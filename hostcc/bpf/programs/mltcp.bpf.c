@@ -99,8 +99,8 @@ static void flow_init(struct sock *sk)
 	f->mark_us = 0;
 	f->carry_q10 = 0;
 	f->path = 0;
-	f->flow_bytes = 0;
-	f->flow_total = 0;
+	f->flow_kib = 0;
+	f->total_kib = 0;
 	s = job_state(f->slot);
 	if (s)
 		__sync_fetch_and_add(&s->flows, 1);
@@ -204,8 +204,8 @@ static void flow_tx_start(struct sock *sk)
 static __always_inline void flow_enter(struct flow_priv *f, const struct hcc_job_state *s)
 {
 	f->epoch = s->epoch;
-	f->flow_total = f->flow_bytes;
-	f->flow_bytes = 0;
+	f->total_kib = f->flow_kib;
+	f->flow_kib = 0;
 }
 
 /* Decrement, but not below 0: a reused slot begins at 0, and old flows may end later. */
@@ -230,13 +230,14 @@ static __always_inline void flow_idle(struct flow_priv *f, struct hcc_job_state 
 static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_state *s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 bytes = (u32)tp->bytes_acked - f->acked_mark;
+	u32 before = f->acked_mark, bytes = (u32)tp->bytes_acked - before;
 	u64 now = now_ns(tp);
 
 	f->acked_mark = (u32)tp->bytes_acked;
 	if (f->epoch != s->epoch)
 		flow_enter(f, s);
-	f->flow_bytes += bytes;
+	/* What is left of a KiB counts the next time. */
+	f->flow_kib += ((before & 1023) + (u64)bytes) >> 10;
 	__sync_fetch_and_add(&s->iteration_bytes, bytes);
 	__sync_fetch_and_add(&s->bytes_acked, bytes);
 	/* A race between two CPUs costs a few microseconds of accuracy. */
@@ -255,7 +256,7 @@ static __always_inline u32 flow_ratio_q10(const struct flow_priv *f, const struc
 					  const struct hcc_job_conf *c)
 {
 	if (c->scope == HCC_SCOPE_FLOW)
-		return hcc_ratio_q10(f->flow_bytes, f->flow_total);
+		return hcc_ratio_q10(f->flow_kib, f->total_kib);
 	return hcc_ratio_q10(s->iteration_bytes, s->total_bytes);
 }
 

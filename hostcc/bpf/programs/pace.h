@@ -137,7 +137,7 @@ HCC_INLINE __u32 hcc_open_packets(const struct hcc_job_state *s, __u32 had)
  * Pace of a flow's first window, bytes/s: with it, the flow's bytes take what the iteration takes
  * alone.  0: none, as where it is unknown, or so slow that it would cost more than it gains.
  */
-HCC_INLINE __u32 hcc_spread_bps(const struct hcc_job_state *s, __u32 flow_bytes)
+HCC_INLINE __u32 hcc_spread_bps(const struct hcc_job_state *s, __u64 flow_bytes)
 {
 	__u64 us = hcc_work_ns(s) / 1000, bps = us ? flow_bytes * 1000000ULL / us : 0;
 

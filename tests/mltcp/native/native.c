@@ -438,7 +438,7 @@ __u32 native_in_pattern(const struct hcc_job_state *s) { return hcc_in_pattern(s
 
 __u32 native_burst_is_sent(const struct hcc_job_state *s) { return hcc_burst_is_sent(s); }
 
-__u32 native_spread_bps(const struct hcc_job_state *s, __u32 flow_bytes)
+__u32 native_spread_bps(const struct hcc_job_state *s, __u64 flow_bytes)
 {
 	return hcc_spread_bps(s, flow_bytes);
 }

@@ -121,12 +121,12 @@ def test_a_window_of_which_all_is_known() -> None:
 
 def test_a_sockets_own_progress() -> None:
     form = np.dtype(
-        {"names": ["flow"], "formats": [[("flow_bytes", "u4"), ("flow_total", "u4")]],
+        {"names": ["flow"], "formats": [[("flow_kib", "u4"), ("total_kib", "u4")]],
          "offsets": [8], "itemsize": 104}
     )  # fmt: skip
     raw = bytearray(104)
     raw[8:16] = np.array([3, 4], "u4").tobytes()
-    assert flow_progress(form, bytes(raw)) == Progress(3, 4)
+    assert flow_progress(form, bytes(raw)) == Progress(3 << 10, 4 << 10)
     assert flow_progress(None, bytes(raw)) is None
 
 
