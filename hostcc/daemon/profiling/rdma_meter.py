@@ -83,6 +83,8 @@ class Rdma:
         """Why a port's queue pairs are not told apart by process."""
         self._whose: dict[Key, frozenset[str]] = {}
         self._whose_due_ns = 0
+        self._unanswered = False
+        """Whether nobody could say whose they are when that was asked last."""
         self._analysing: asyncio.Task[None] | None = None
         self._last: dict[Key, tuple[int, int]] = {}
         self._bins: dict[str, list[int]] = {}
@@ -107,7 +109,7 @@ class Rdma:
             (one.device, one.port): Link(f"{one.device}/{one.port}", one.rate_bps)
             for one in self._files
         }
-        self._last, self._whose_due_ns = {}, 0
+        self._last, self._whose_due_ns, self._unanswered = {}, 0, False
         self._pairs.start()
         self._bin = self._clock_ns() // BIN_NS
 
@@ -182,7 +184,10 @@ class Rdma:
             for one in self._files:
                 await self._bind(one.device, one.port)
         reading = await asyncio.to_thread(self._counters.read)
-        self._whose = self._jobs_of(reading.processes or ())
+        # After one failure they are whose they were: a job would seem silent until the next scan.
+        if reading.processes is not None or self._unanswered:
+            self._whose = self._jobs_of(reading.processes or ())
+        self._unanswered = reading.processes is None
         self._forget(self._clock_ns())
 
     def _forget(self, now_ns: int) -> None:

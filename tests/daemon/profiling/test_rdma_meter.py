@@ -13,7 +13,7 @@ from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.profile_cache import ProfileCache
-from hostcc.daemon.profiling.rdma_meter import BIN_NS, Rdma
+from hostcc.daemon.profiling.rdma_meter import BIN_NS, OWNER_SCAN_S, Rdma
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import CounterDelta, Process, Reading
 from tests.daemon.declared import check_declared
@@ -32,8 +32,11 @@ class Tool:
         self.why = ""
         self.bound: list[str] = []
         self.pids: tuple[int, ...] = (HERE,)
+        self.answers = True
 
     def read(self) -> Reading:
+        if not self.answers:
+            return Reading((), None)
         return Reading((), tuple(Process("mlx5_0", 1, pid, (7,), NONE, {}) for pid in self.pids))
 
     def bind_by_process(self, device: str, port: int) -> str:
@@ -152,6 +155,23 @@ def test_several_jobs_on_a_port_are_not_told_apart(world: World) -> None:
         world.tick()
     assert world.part.track("train") is None
     assert "several jobs" in world.part.view().unknown["mlx5_0/1"]
+
+
+@pytest.mark.parametrize(("failures", "lost"), [(1, 0), (2, 1)])
+def test_a_tool_that_fails_once_costs_no_bytes(world: World, failures: int, lost: int) -> None:
+    """A job would seem silent for ten seconds; whoever fails again says nothing any more."""
+    world.host.act()
+    world.part.start()
+    scan, sent = int(OWNER_SCAN_S * 1e9) // BIN_NS + 1, 0
+    for number in range(4 * scan):
+        world.tool.answers = not scan <= number < (1 + failures) * scan
+        sent += 4000
+        world.count(sent, 0)
+        world.tick()
+    found = world.part.track("train")
+    assert found is not None
+    missing = sent - found.track.total[0]
+    assert missing == pytest.approx(lost * scan * 4000, abs=3 * 4000)
 
 
 def test_a_process_of_no_job_is_not_followed(world: World) -> None:
