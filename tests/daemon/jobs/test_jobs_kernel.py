@@ -105,17 +105,21 @@ def test_a_cgroup_that_the_kernel_refuses_is_said_and_the_others_are_managed(
 def test_a_meter_does_without_it_too(cgroup: Path, groups: list[Path]) -> None:
     tree = CgroupTree(cgroup)
 
+    attached = []
+
     class FleetingMeter(KernelMeter):
         def attach_cgroup(self, slot: int, cgroup: Path) -> None:
             if cgroup == groups[1]:
                 cgroup.rmdir()
                 raise BpfError("job_egress to a cgroup (No such file or directory)")
             super().attach_cgroup(slot, cgroup)
+            attached.append((slot, cgroup))
 
     metering = Metering(FleetingMeter(), tree.identity)
     try:
         metering.sync([LiveJob("slurm:1", 1, tuple(groups))], {}, cgroup)
-        assert sorted(metering.jobs.values()) == ["slurm:1"] * 2
+        assert metering.jobs == {1: "slurm:1"}
+        assert attached == [(1, groups[0]), (1, groups[2])], "all in the job's own slot"
         assert metering.check() == []
     finally:
         metering.close()
