@@ -76,7 +76,8 @@ def fits(problem: Problem, budget: int) -> bool:
         return False
     if (np.maximum(problem.compute, problem.comm_start) <= TINY_S).any():
         return False
-    period, shortest = _isolated_times(problem).period, _shortest_periods(problem)
+    period = _isolated_times(problem).period
+    shortest = np.minimum(period, _isolated_times(problem, quickest_paths(problem)).period)
     if period.max() > MAX_PERIOD_RATIO * shortest.min():
         return False
     routings = SmallProblem(problem).routings
@@ -84,19 +85,21 @@ def fits(problem: Problem, budget: int) -> bool:
     return (
         routings <= MAX_ROUTINGS
         and routings * crossings <= MAX_ENUMERATED_CROSSINGS
-        and _cells(problem, budget) <= MAX_CELLS_PER_JOB * jobs
+        and _cells(problem, budget, period, shortest) <= MAX_CELLS_PER_JOB * jobs
     )
 
 
-def _cells(problem: Problem, budget: int) -> float:
-    """Return how many cells are expected to be worked through to simulate `budget` schedules."""
+def _cells(problem: Problem, budget: int, period: Floats, shortest: Floats) -> float:
+    """Return how many cells are expected to be worked through to simulate `budget` schedules.
+
+    `period`, `shortest` (J,): seconds of an iteration alone, on first and on quickest paths.
+    """
     alone = np.diff(problem.table_start)[problem.flow_table] == 1
     # Flows of a job that are alike, on the only path, are one row.
     other = np.where(alone, -1, np.arange(problem.flow_count))
     flows = np.stack([problem.flow_job, problem.flow_table, problem.flow_bytes, other])
     rows = np.bincount(np.unique(flows, axis=1)[0].astype(np.int64), minlength=problem.job_count)
-    seconds = WINDOW_ITERATIONS[1] * float(_isolated_times(problem).period.max())
-    events = expected_events(_shortest_periods(problem), rows, seconds)
+    events = expected_events(shortest, rows, WINDOW_ITERATIONS[1] * float(period.max()))
     return events * (CELLS_OF_AN_EVENT + budget * float((rows**2).sum()))
 
 
@@ -341,12 +344,6 @@ def _sorted(oracle: Oracle, part: Component, ranks: Ints) -> list[list[int]]:
     """Return the orders by simulated value, best first; ties keep the model's order."""
     listed: list[list[int]] = ranks.tolist()
     return sorted(listed, key=lambda rank: -oracle.value(part, rank))
-
-
-def _shortest_periods(problem: Problem) -> Floats:
-    """Return (J,) seconds of an iteration where paths are slow and quick: the shorter one."""
-    quick = _isolated_times(problem, quickest_paths(problem)).period
-    return np.minimum(_isolated_times(problem).period, quick)
 
 
 def _isolated_times(problem: Problem, routing: Ints | None = None) -> IsolatedTimes:
