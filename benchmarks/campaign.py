@@ -107,6 +107,7 @@ def run(groups: Sequence[Group], context: Context) -> Campaign:
             for number, case in enumerate(todo)
         ],
         _in_short,
+        results.convert,
     )
     events = [
         f"{case.file}: {event.what}: {event.problem}"

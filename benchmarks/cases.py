@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -41,9 +42,12 @@ class CaseStore(Generic[Result]):
         kind: type[Result],
         fresh: bool = False,
         any_programs: bool = False,
+        convert: Callable[[Any], Result] | None = None,
     ) -> None:
+        """`convert`: how a decoded result becomes one, where `kind` alone does not say; it raises
+        ValueError, TypeError or KeyError."""
         self._directory = directory
-        self._kind = kind
+        self._convert = convert or partial(msgspec.convert, type=kind)
         self._fresh = fresh
         self._any_programs = any_programs
         self.outdated: list[str] = []
@@ -64,7 +68,7 @@ class CaseStore(Generic[Result]):
                 self._any_programs and document["definition"] == identity.definition
             ):
                 return None
-            result = msgspec.convert(document["result"], self._kind)
+            result = self._convert(document["result"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
         if not same:

@@ -62,13 +62,16 @@ def run_cases(
     kind: type[Result],
     cases: Sequence[Case[Key, Result]],
     short: Callable[[Result], str] = str,
+    convert: Callable[[Any], Result] | None = None,
 ) -> Measured[Key, Result]:
     """Measure what is not there yet; a case that fails is recorded, and the rest goes on.
 
-    `kind` is what cases are decoded as, `short` a result in a line of the log.  Raises
-    InputError: a wrong option or scenario fails every case alike.
+    `kind` is what cases are decoded as (`convert`: cases.CaseStore), `short` a result in a line of
+    the log.  Raises InputError: a wrong option or scenario fails every case alike.
     """
-    store = CaseStore(context.out, kind, context.fresh, any_programs=context.report_only)
+    store = CaseStore(
+        context.out, kind, context.fresh, any_programs=context.report_only, convert=convert
+    )
     measured: Measured[Key, Result] = Measured()
     for number, case in enumerate(cases):
         identity = case.identity()

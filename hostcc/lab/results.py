@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -145,6 +146,11 @@ def decode(data: bytes) -> Results:
         head.get("schema") != SCHEMA or head.get("version") != VERSION
     ):
         raise ValueError(f"expected {SCHEMA} version {VERSION}")
-    fabric = head.get("scenario", {}).get("fabric", {})
+    return convert(head)
+
+
+def convert(document: Mapping[str, Any]) -> Results:
+    """Return a decoded record as one of its kind of fabric; raises ValueError."""
+    fabric = document.get("scenario", {}).get("fabric", {})
     leafspine = isinstance(fabric, dict) and fabric.get("kind") == "leaf-spine"
-    return msgspec.json.decode(data, type=LeafSpineResults if leafspine else Results)
+    return msgspec.convert(document, LeafSpineResults if leafspine else Results)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchmarks import campaign
 from benchmarks.campaign import Group
 from benchmarks.context import Context
+from benchmarks.shift_cases import scenario_of
 from hostcc.lab import runner
 from hostcc.lab.errors import LabError
-from hostcc.lab.results import Results
+from hostcc.lab.leafspine_scenario import LeafSpineScenario
+from hostcc.lab.results import LeafSpineResults, Results, convert
 from tests.benchmarks.results import SCENARIO, results, run
 
 GROUPS = (Group("one", SCENARIO, ("cubic", "reno")), Group("two", SCENARIO, ("cubic",)))
@@ -76,10 +79,30 @@ def test_goes_on_where_it_was_stopped(lab: Lab, tmp_path: Path) -> None:
     assert len(lab.asked) == 6
 
 
+def test_cases_on_every_kind_of_fabric_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = []
+
+    def measure(comparison: runner.Comparison, _: runner.Report) -> Results:
+        asked.append(comparison.name)
+        (variant,) = comparison.variants
+        found = results(variant.name, [run({"a": [0.1] * 3, "b": [0.1] * 3})], {})
+        assert isinstance(comparison.scenario, LeafSpineScenario)
+        return convert({**msgspec.to_builtins(found), "scenario": placed})
+
+    groups = [Group("ring", scenario_of("rings-1"), ("cubic",))]
+    placed = msgspec.to_builtins(groups[0].scenario)
+    monkeypatch.setattr(runner, "run", measure)
+    first = campaign.run(groups, Context(1, tmp_path))
+    again = campaign.run(groups, Context(1, tmp_path))
+    assert asked == ["ring"]
+    assert again.parts == first.parts
+    assert isinstance(again.parts["ring"][0], LeafSpineResults)
+
+
 def test_another_scenario_is_another_case(lab: Lab, tmp_path: Path) -> None:
     campaign.run(GROUPS[1:], Context(1, tmp_path))
-    import msgspec
-
     other = msgspec.structs.replace(SCENARIO, iterations=7)
     campaign.run([Group("two", other, ("cubic",))], Context(1, tmp_path))
     assert len(lab.asked) == 2

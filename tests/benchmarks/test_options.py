@@ -86,6 +86,16 @@ def test_a_report_of_what_is_missing_keeps_the_record(
     assert not (tmp_path / "none").exists()
 
 
+def test_a_report_of_nothing_keeps_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "shifts.json"
+    kept.write_text("{}")
+    assert main(["bench", "shifts", "--report", "--out", str(tmp_path)]) == 2
+    assert "expected finished cases of these options, found none" in capsys.readouterr().err
+    assert kept.read_text() == "{}"
+
+
 def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
