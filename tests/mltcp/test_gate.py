@@ -180,6 +180,29 @@ def test_a_gate_that_is_not_armed_is_open(kernel: MltcpKernel, stage: Stage) -> 
     attempts(scene)
 
 
+@pytest.mark.parametrize("variant", ALL)
+def test_a_flow_that_is_not_at_rest_waits_as_well(
+    kernel: MltcpKernel, stage: Stage, variant: Variant
+) -> None:
+    """As after a burst whose last acknowledgement ended a recovery."""
+
+    def scene() -> None:
+        sender, receiver = periodic(kernel, stage, variant, armed=False)
+        acked = int(state(kernel)["bytes_acked"])
+        close(kernel)
+        begin_held(kernel, sender)
+        time.sleep(0.1)
+        assert held(kernel)
+        assert 0 < int(state(kernel)["bytes_acked"]) - acked < BYTES / 2
+        kernel.set_gate(SLOT, armed=True)
+        sender.answer()
+        assert told(kernel) == [kind("HELD"), kind("OPENED"), kind("END")]
+        assert set(sender.ask("pacing")) == {UNLIMITED}
+        assert delivered(sender, receiver) == 5 * BYTES
+
+    attempts(scene)
+
+
 def test_what_follows_a_long_pause_is_not_held(kernel: MltcpKernel, stage: Stage) -> None:
     """It may be a checkpoint."""
 

@@ -96,20 +96,25 @@ __noinline int burst_ends(u32 slot, struct hcc_job_state *s, u64 now)
 	return 0;
 }
 
-/* All data is acknowledged: let no more than two packets leave before the next start is seen. */
-static __always_inline void gate_rest(struct sock *sk, struct flow_priv *f,
-				      const struct hcc_job_state *s)
+/* Whether a flow may wait at the gate: not in recovery, nor where its owner paces it. */
+static __always_inline bool gate_may_hold(struct sock *sk, const struct flow_priv *f)
 {
 	const struct hcc_gate *g = job_gate(f->slot);
+
+	return g && g->armed && ca_state(sk) <= TCP_CA_Disorder &&
+	       (sk->sk_max_pacing_rate == ~0UL || f->flags & FLOW_PACED);
+}
+
+/* All data is acknowledged: let no more than two packets leave before the next start is seen. */
+static __always_inline void gate_rest(struct sock *sk, struct flow_priv *f)
+{
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (f->flags & FLOW_HELD) {
 		f->flags &= ~FLOW_HELD;
 		set_pacing(sk, f, 0);
 	} else {
-		/* A flow that its owner paces stays as it is, and so does one in recovery. */
-		if (!g || !g->armed || f->flags & FLOW_RESTS || ca_state(sk) > TCP_CA_Disorder ||
-		    (sk->sk_max_pacing_rate != ~0UL && !(f->flags & FLOW_PACED)))
+		if (f->flags & FLOW_RESTS || !gate_may_hold(sk, f))
 			return;
 		f->mark_us = 0;
 		f->mark_seq = tp->snd_cwnd;
@@ -146,7 +151,10 @@ static __always_inline void gate_spread(struct sock *sk, struct flow_priv *f,
 	}
 }
 
-/* A flow at rest starts: whether it has to wait. */
+/*
+ * A flow starts: whether it has to wait.  One whose last acknowledgement ended a recovery is not at
+ * rest (1 in 25 in rings of eight flows), and sends what its first call may before it waits.
+ */
 static __always_inline bool gate_tx_start(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -154,7 +162,7 @@ static __always_inline bool gate_tx_start(struct sock *sk)
 	struct hcc_job_state *s = job_state(f->slot);
 	u64 now = now_ns(tp);
 
-	if (!(f->flags & FLOW_RESTS))
+	if (!(f->flags & FLOW_RESTS) && !gate_may_hold(sk, f))
 		return false;
 	gate_wake(sk, f);
 	if (!s)
@@ -164,6 +172,8 @@ static __always_inline bool gate_tx_start(struct sock *sk)
 		return false;
 	}
 	f->flags |= FLOW_HELD;
+	f->mark_us = 0;
+	f->mark_seq = tp->snd_cwnd;
 	if (tp->snd_ssthresh < tp->snd_cwnd)
 		tp->snd_ssthresh = tp->snd_cwnd;
 	if (tp->snd_cwnd > REST_CWND)

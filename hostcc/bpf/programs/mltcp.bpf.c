@@ -246,7 +246,7 @@ static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_stat
 	hcc_learn_rate(s, now);
 	if (!tp->packets_out && tp->write_seq == tp->snd_nxt) {
 		flow_idle(f, s);
-		gate_rest(sk, f, s);
+		gate_rest(sk, f);
 		if (!s->busy && s->burst)
 			burst_ends(f->slot, s, now);
 	}
