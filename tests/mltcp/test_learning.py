@@ -109,6 +109,34 @@ def test_one_outlier_costs_few_boundaries(
     assert stance(job) == "SCALED"
 
 
+@pytest.mark.parametrize("every", [50, 100])
+def test_checkpoints_merge_no_iterations(native: Native, every: int) -> None:
+    """However long they take: the silence of an iteration stays the usual one."""
+    job, count = NativeJob(native), 400
+    for number in range(1, count + 1):
+        job.iteration(SIZE)
+        job.rest(GAP_US if number % every else 50 * GAP_US)
+    assert job.state["iterations"] == count - 1
+    assert job.state["total_bytes"] == SIZE
+
+
+@pytest.mark.parametrize("late", [0.02, 0.05, 0.1])
+def test_time_outs_of_a_peer_merge_few_iterations(native: Native, late: float) -> None:
+    """After losses a host of a ring waits for its peer's data, longer than it computes."""
+    seen, seeds, count = 0, 10, 400
+    for seed in range(seeds):
+        spread = random.Random(seed)
+        job = NativeJob(native, flows=8, rtt_us=17_000)
+        for _ in range(count):
+            job.burst(SIZE, spread_us=spread.randrange(90_000, 180_000))
+            waits = spread.random() < late
+            job.rest(
+                spread.randrange(118_000, 126_000) + waits * spread.randrange(200_000, 300_000)
+            )
+        seen += int(job.state["iterations"])
+    assert seen > 0.8 * seeds * count
+
+
 def test_gap_that_became_short_is_found_again(native: Native) -> None:
     job = NativeJob(native)
     for gap_us in (1_000_000, 50_000):

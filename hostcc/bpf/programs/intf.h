@@ -110,6 +110,8 @@ struct hcc_job_state {
 	__u64 period_ns;	/* start to start, last */
 	__u64 usual_gap_ns;	/* usual longest silence: twice the silence threshold */
 	__u64 long_gap_ns;	/* a much longer silence, seen once */
+	__u64 long_mark_bytes;	/* bytes_acked when it ended */
+	__u64 long_apart_bytes;	/* sent between the last two of these */
 	__u64 pause_ns;		/* silences within this iteration */
 	__u64 yield_ns;		/* time at the floor rate in this iteration */
 	__u64 yield_since_ns;	/* 0: not yielding now */

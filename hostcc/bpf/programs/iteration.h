@@ -66,33 +66,38 @@ HCC_INLINE __u64 hcc_silence_ns(const struct hcc_job_state *s,
 /*
  * Update the usual longest gap after a gap of silence.
  *
- * A much longer gap counts once it has been seen twice: a single one may be a checkpoint.
- * Shorter gaps that end iterations reduce it by a tenth, pauses between bursts by 1/64.
+ * A much longer gap counts once it has been seen twice, after as many bytes each time: others
+ * are checkpoints, or time-outs after losses.  Shorter gaps that end
+ * iterations reduce it by a tenth, pauses between bursts by 1/64.
  * It is halved when far more than an iteration's bytes were sent without an end; the first
  * silence of all may be that of a job's start.
  */
 HCC_INLINE void hcc_learn_gap(struct hcc_job_state *s, __u64 gap_ns)
 {
-	__u64 ref = s->usual_gap_ns;
+	__u64 ref = s->usual_gap_ns, long_ns = s->long_gap_ns;
+	__u64 apart = s->bytes_acked - s->long_mark_bytes, before = s->long_apart_bytes;
+	__u64 diff = apart > before ? apart - before : before - apart;
 
-	if ((s->trust || s->iterations == 1) &&
-	    s->iteration_bytes > HCC_MISSED_END_ITERATIONS * s->total_bytes)
+	if (s->total_bytes && s->iteration_bytes > HCC_MISSED_END_ITERATIONS * s->total_bytes)
 		ref /= 2;
 	if (ref && gap_ns > 2 * ref) {
-		if (s->long_gap_ns && gap_ns >= s->long_gap_ns / 2) {
+		if (gap_ns >= long_ns / 2 && gap_ns <= 2 * long_ns && diff <= before / 8) {
 			ref = gap_ns;
 			s->long_gap_ns = 0;
 			/* what was taken for an iteration was only a part of one */
+			s->iteration_bytes = apart;
 			s->total_bytes = 0;
 			s->trust = 0;
 		} else {
 			s->long_gap_ns = gap_ns;
 		}
+		s->long_apart_bytes = apart;
+		s->long_mark_bytes = s->bytes_acked;
 	} else {
 		ref -= gap_ns < ref / 2 ? ref / 64 : ref / 10;
 		if (gap_ns > ref)
 			ref = gap_ns;
-		s->long_gap_ns -= s->long_gap_ns / 16;
+		s->long_gap_ns -= s->long_gap_ns / 32;	/* forgotten after some twenty others */
 	}
 	s->usual_gap_ns = ref;
 }
