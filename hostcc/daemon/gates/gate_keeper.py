@@ -77,7 +77,7 @@ class GateKeeper:
         alone = self._queue.is_free(job, self.plans[job].rivals, at_s)
         self._lone[job] = self._lone[job].begin(at_s, alone=alone)
         self._disturb(job, at_s)
-        self._queue = self._queue.begin(job, at_s, expected_s)
+        self._queue = self._queue.begin(job, at_s, expected_s, self.plans[job].rivals)
         return Sending(job, milliseconds(expected_s), late_ms)
 
     def hear(self, note: GateNote, now_s: float) -> bool:
@@ -98,7 +98,7 @@ class GateKeeper:
         expected_s = min(note.expected_ms / 1e3, plan.exchange.burst_s)
         if isinstance(note, Sending):
             since_s = now_s - min(note.late_ms / 1e3, plan.exchange.period_s)
-            self._queue = self._queue.begin(note.job, since_s, expected_s)
+            self._queue = self._queue.begin(note.job, since_s, expected_s, plan.rivals)
             self._disturb(note.job, since_s)
         else:
             since_s = now_s - min(note.waited_ms / 1e3, plan.exchange.period_s)

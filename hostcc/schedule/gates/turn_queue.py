@@ -76,10 +76,12 @@ class TurnQueue:
         """Return the queue after a job has begun at a closed gate."""
         return self._with(job, Turn(Phase.WAITING, since_s, expected_s), since_s)
 
-    def begin(self, job: str, now_s: float, expected_s: float) -> TurnQueue:
+    def begin(
+        self, job: str, now_s: float, expected_s: float, rivals: Collection[str]
+    ) -> TurnQueue:
         """Return the queue after a job has begun to send."""
         made = {name: one for name, one in self.concessions.items() if name != job}
-        for other in sorted(self._in_step(job, now_s)):
+        for other in sorted(self._in_step(job, now_s, rivals)):
             first, last = sorted((job, other))
             made.setdefault(last, Concession(first, now_s))
         queue = self._with(job, Turn(Phase.SENDING, now_s, expected_s), now_s)
@@ -142,12 +144,13 @@ class TurnQueue:
         turns = (self.turns[name] for name in rivals if name in self.turns and name != job)
         return [one.until_s for one in turns if one.phase is Phase.SENDING and one.until_s > now_s]
 
-    def _in_step(self, job: str, now_s: float) -> list[str]:
-        """Return the jobs that have begun to send when this one does."""
+    def _in_step(self, job: str, now_s: float, rivals: Collection[str]) -> list[str]:
+        """Return the rivals that have begun to send when this job does."""
         return [
             name
             for name, turn in self.turns.items()
-            if name != job
+            if name in rivals
+            and name != job
             and turn.phase is Phase.SENDING
             and turn.until_s > now_s
             and abs(now_s - turn.since_s) <= IN_STEP_S

@@ -63,6 +63,25 @@ def test_who_is_no_rival_is_not_heard() -> None:
     assert closed_s(host, "z", 10.0) == 0
 
 
+def test_jobs_in_step_part_whatever_those_of_other_links_do() -> None:
+    """Two pairs on two links, all begun together: d lets its rival c go first, not a."""
+    host = GateKeeper(SHARE)
+    host.follow(group(dict.fromkeys("abcd", EXCHANGE), [("a", "b"), ("c", "d")]), "ad")
+    host.burst("a", BEGIN, 10.0, 10.0)
+    host.hear(Sending("b", 80, 0), 10.001)
+    host.hear(Sending("c", 80, 0), 10.002)
+    host.burst("d", BEGIN, 10.003, 10.003)
+    host.hear(Over("b", 0), 10.16)
+    host.hear(Over("c", 0), 10.16)
+    host.burst("a", END, 10.16, 10.16)
+    host.burst("d", END, 10.16, 10.16)
+    assert closed_s(host, "a", 10.29) == 0
+    assert closed_s(host, "d", 10.29) > 0
+    host.hear(Sending("c", 80, 0), 10.3)
+    host.hear(Over("c", 0), 10.38)
+    assert closed_s(host, "d", 10.38) == 0
+
+
 def test_a_long_burst_is_not_believed() -> None:
     host = keeper("a")
     host.hear(Sending("b", MAX_MS, 0), 10.0)

@@ -32,7 +32,7 @@ def closed(queue: TurnQueue, job: str, now_s: float) -> bool:
 
 
 def test_a_job_is_closed_while_a_rival_sends_and_open_after_it() -> None:
-    queue = TurnQueue().begin("a", 10.0, BURST_S)
+    queue = TurnQueue().begin("a", 10.0, BURST_S, JOBS)
     assert queue.closed_until_s("b", ["a"], 10.0) == pytest.approx(10.0 + 1.5 * BURST_S)
     assert not closed(queue, "a", 10.0)
     assert queue.closed_until_s("b", ["c"], 10.0) <= 10.0, "no rival of it sends"
@@ -40,41 +40,41 @@ def test_a_job_is_closed_while_a_rival_sends_and_open_after_it() -> None:
 
 
 def test_who_never_says_that_it_is_over_holds_for_one_and_a_half_bursts() -> None:
-    queue = TurnQueue().begin("a", 10.0, BURST_S)
+    queue = TurnQueue().begin("a", 10.0, BURST_S, JOBS)
     assert closed(queue, "b", 10.0 + 1.49 * BURST_S)
     assert not closed(queue, "b", 10.0 + 1.51 * BURST_S)
 
 
 def test_the_first_who_waits_goes_first() -> None:
-    queue = TurnQueue().begin("a", 10.0, BURST_S)
+    queue = TurnQueue().begin("a", 10.0, BURST_S, JOBS)
     queue = queue.wait("c", 10.01, BURST_S).wait("b", 10.02, BURST_S)
     free = queue.end("a", 10.08)
     assert not closed(free, "c", 10.08)
     assert closed(free, "b", 10.08)
     assert closed(free, "a", 10.08), "it has begun anew before those who waited"
-    sending = free.begin("c", 10.081, BURST_S)
+    sending = free.begin("c", 10.081, BURST_S, JOBS)
     assert closed(sending, "b", 10.09)
     assert not closed(sending.end("c", 10.17), "b", 10.17)
 
 
 def test_who_is_next_and_does_not_go_is_passed() -> None:
-    queue = TurnQueue().begin("a", 10.0, BURST_S).wait("c", 10.01, BURST_S).end("a", 10.08)
+    queue = TurnQueue().begin("a", 10.0, BURST_S, JOBS).wait("c", 10.01, BURST_S).end("a", 10.08)
     assert closed(queue, "b", 10.08)
     assert not closed(queue, "b", 10.08 + 1.01 * GRACE_S)
 
 
 def test_a_job_that_sends_is_not_stopped_by_another() -> None:
-    both = TurnQueue().begin("a", 10.0, BURST_S).begin("b", 10.01, BURST_S)
+    both = TurnQueue().begin("a", 10.0, BURST_S, JOBS).begin("b", 10.01, BURST_S, JOBS)
     assert not closed(both, "a", 10.02)
     assert not closed(both, "b", 10.02)
     assert closed(both, "c", 10.02)
 
 
 def test_a_job_that_has_gone_is_forgotten() -> None:
-    queue = TurnQueue().begin("a", 10.0, BURST_S).wait("b", 10.0, BURST_S)
+    queue = TurnQueue().begin("a", 10.0, BURST_S, JOBS).wait("b", 10.0, BURST_S)
     assert set(queue.keep(["b"]).turns) == {"b"}
     assert queue.keep(["a", "b", "c"]) is queue
-    later = queue.begin("c", 10.0 + 2 * MAX_WAIT_S + BURST_S, BURST_S)
+    later = queue.begin("c", 10.0 + 2 * MAX_WAIT_S + BURST_S, BURST_S, JOBS)
     assert set(later.turns) == {"c"}
 
 
@@ -94,7 +94,7 @@ def test_no_gate_is_closed_beyond_the_bound_and_somebody_may_always_go(
     for what, job, later_s, expected_s in steps:
         now_s += later_s
         if what == "begin":
-            queue = queue.begin(job, now_s, expected_s)
+            queue = queue.begin(job, now_s, expected_s, JOBS)
         elif what == "wait":
             queue = queue.wait(job, now_s, expected_s)
         elif what == "end":
@@ -115,14 +115,18 @@ def test_no_gate_is_closed_beyond_the_bound_and_somebody_may_always_go(
 
 def test_of_two_in_step_one_lets_the_other_go_first_once() -> None:
     """A job that is held, since a burst of its rival is to come, goes 10 ms later if none does."""
-    both = TurnQueue().begin("b", 10.0, BURST_S).begin("a", 10.0 + 0.9 * IN_STEP_S, BURST_S)
+    both = (
+        TurnQueue()
+        .begin("b", 10.0, BURST_S, JOBS)
+        .begin("a", 10.0 + 0.9 * IN_STEP_S, BURST_S, JOBS)
+    )
     over = both.end("a", 10.2).end("b", 10.21)
     assert closed(over, "b", 10.3)
     assert not closed(over, "a", 10.3)
     assert over.closed_until_s("b", ["c"], 10.3) <= 10.3, "it is no rival of it"
     held = over.wait("b", 10.34, BURST_S)
     assert not closed(held, "a", 10.342)
-    first = held.begin("a", 10.342, BURST_S)
+    first = held.begin("a", 10.342, BURST_S, JOBS)
     assert closed(first, "b", 10.4)
     assert not closed(first.end("a", 10.43), "b", 10.43)
     assert closed(held, "b", 10.34 + 0.9 * IN_STEP_S)
@@ -131,12 +135,12 @@ def test_of_two_in_step_one_lets_the_other_go_first_once() -> None:
 
 @pytest.mark.parametrize("what", ["it sends", "the other one was ahead", "the other one has gone"])
 def test_what_ends_the_step(what: str) -> None:
-    both = TurnQueue().begin("a", 10.0, BURST_S).begin("b", 10.0, BURST_S)
+    both = TurnQueue().begin("a", 10.0, BURST_S, JOBS).begin("b", 10.0, BURST_S, JOBS)
     over = both.end("a", 10.2).end("b", 10.2)
     if what == "it sends":
-        after = over.begin("b", 10.4, BURST_S).end("b", 10.5)
+        after = over.begin("b", 10.4, BURST_S, JOBS).end("b", 10.5)
     elif what == "the other one was ahead":
-        after = over.begin("a", 10.35, BURST_S).end("a", 10.44)
+        after = over.begin("a", 10.35, BURST_S, JOBS).end("a", 10.44)
     else:
         after = over.keep(["b", "c"])
     assert not closed(after, "b", 10.6)
@@ -144,7 +148,11 @@ def test_what_ends_the_step(what: str) -> None:
 
 def test_jobs_that_begin_one_after_the_other_are_not_in_step() -> None:
     """The later one was not held: news came late, or its burst was an odd one."""
-    both = TurnQueue().begin("a", 10.0, BURST_S).begin("b", 10.0 + 1.1 * IN_STEP_S, BURST_S)
+    both = (
+        TurnQueue()
+        .begin("a", 10.0, BURST_S, JOBS)
+        .begin("b", 10.0 + 1.1 * IN_STEP_S, BURST_S, JOBS)
+    )
     assert both.concessions == {}
 
 
@@ -166,6 +174,7 @@ class Side:
     times: list[float] = field(default_factory=list)
     began_s: float = 0.0
     held_s: float = 0.0
+    rivals: list[str] = field(default_factory=list)
 
 
 STEP_S = 0.001
@@ -190,14 +199,13 @@ def simulate(
     period_s = COMPUTE_S + BURST_S
     burst_s, compute_s = share * period_s, (1 - share) * period_s
     sides = [Side(f"j{n}", compute_s, burst_s, compute_s) for n in range(jobs)]
-    meets = {
-        one.name: [
+    for first, one in enumerate(sides):
+        one.rivals = [
             other.name
             for second, other in enumerate(sides)
             if other is not one and (not chain or abs(first - second) == 1)
         ]
-        for first, one in enumerate(sides)
-    }
+    meets = {one.name: one.rivals for one in sides}
     news: list[tuple[float, str, str]] = []
     now_s = 0.0
     while min(len(side.times) for side in sides) < iterations:
@@ -206,14 +214,14 @@ def simulate(
         news = [one for one in news if one[0] > now_s]
         for _, what, name in due:
             for side in sides:
-                side.queue = hear(side.queue, what, name, now_s, burst_s)
+                side.queue = hear(side.queue, what, name, now_s, burst_s, meets[name])
         for side in sides:
             if side.left_s <= 0 and now_s >= side.starts_s:
-                start(side, meets[side.name], news, now_s, late_s)
+                start(side, news, now_s, late_s)
         senders = [side for side in sides if side.left_s > 0]
         sending = {side.name for side in senders}
         for side in senders:
-            beside = len(sending.intersection(meets[side.name]))
+            beside = len(sending.intersection(side.rivals))
             side.left_s -= STEP_S / (1 + min(beside, 1) if chain else 1 + beside)
             if side.left_s <= 0:
                 tell(side, "end", news, now_s, late_s)
@@ -227,12 +235,11 @@ def simulate(
 
 def start(
     side: Side,
-    rivals: Sequence[str],
     news: list[tuple[float, str, str]],
     now_s: float,
     late_s: float | None,
 ) -> None:
-    if late_s is not None and side.queue.closed_until_s(side.name, rivals, now_s) > now_s:
+    if late_s is not None and side.queue.closed_until_s(side.name, side.rivals, now_s) > now_s:
         side.held_s += STEP_S
         if side.waits_since_s is None:
             side.waits_since_s = now_s
@@ -250,14 +257,16 @@ def tell(
     now_s: float,
     late_s: float | None,
 ) -> None:
-    side.queue = hear(side.queue, what, side.name, now_s, side.burst_s)
+    side.queue = hear(side.queue, what, side.name, now_s, side.burst_s, side.rivals)
     if late_s is not None:
         news.append((now_s + late_s, what, side.name))
 
 
-def hear(queue: TurnQueue, what: str, name: str, now_s: float, burst_s: float) -> TurnQueue:
+def hear(
+    queue: TurnQueue, what: str, name: str, now_s: float, burst_s: float, rivals: Sequence[str]
+) -> TurnQueue:
     if what == "begin":
-        return queue.begin(name, now_s, burst_s)
+        return queue.begin(name, now_s, burst_s, rivals)
     return queue.wait(name, now_s, burst_s) if what == "wait" else queue.end(name, now_s)
 
 
