@@ -153,6 +153,23 @@ def test_depth_is_a_low_quantile(native: Native) -> None:
     assert mean(seen[100:]) == pytest.approx(third, rel=0.1)
 
 
+def test_after_many_iterations_without_a_loss_the_next_one_tells_the_depth(
+    native: Native,
+) -> None:
+    path = Rounds(native)
+    path.write()
+    lose_at(path, 2500)
+    later, conf = (
+        native.state(q_loss_us=path.state["q_loss_us"]),
+        native.conf(target_max_us=HIGH_US),
+    )
+    for _ in range(600):
+        native.call("iteration_end", later, conf, 10**9)
+        assert later["q_loss_us"] < 100 * HIGH_US
+    path.state["q_loss_us"] = later["q_loss_us"]
+    assert lose_at(path, 2500) == peak(2500)
+
+
 def test_deepest_queue_before_the_loss_counts(native: Native) -> None:
     """A packet that was dropped shows no delay, and those before it saw less and less buffer."""
     path = Rounds(native)

@@ -28,6 +28,7 @@ enum hcc_iteration {
 	HCC_RATE_WINDOW_NS = 4000000,
 	HCC_MAX_NS_PER_MIB = 1 << 29,	/* ns_per_mib grows no further; about 16 Mbit/s */
 	HCC_UNSETTLED_MAX = 24,
+	HCC_FORGOTTEN_TARGETS = 64,	/* a buffer as deep as so many highest targets is unknown */
 	/* Received over sent bytes, Q10: a job becomes two-way from the first value on, and
 	   one-way below the second.  Acknowledgements alone are 0.02 to 0.06. */
 	HCC_TWO_WAY_Q10 = 307,
@@ -316,6 +317,8 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	if (s->stance != HCC_STANCE_PLAIN)
 		s->escape = HCC_PLAIN_NOT;
 	s->q_loss_us += s->q_loss_us / 32;	/* forget slowly: buffers may have grown */
+	if (s->q_loss_us / HCC_FORGOTTEN_TARGETS > c->target_max_us)
+		s->q_loss_us = 0;
 	s->yield_ns = 0;
 	s->yield_since_ns = 0;
 	s->unresponsive_ns = 0;
