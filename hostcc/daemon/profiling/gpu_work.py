@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hostcc.answers.parts import GpuPart
 from hostcc.daemon.supervisor import Host
@@ -23,7 +23,7 @@ STALLED = "the NVIDIA driver does not answer"
 class Gpus:
     """What jobs did on this host's GPUs; looks only while there are jobs.
 
-    `owners`: whose each process is now.  `jobs`: how many jobs there are.
+    `owners`: whose each process is now.  `jobs`: which jobs there are.
     """
 
     name = "gpu"
@@ -33,7 +33,7 @@ class Gpus:
         self,
         host: Host,
         owners: Callable[[], Owners],
-        jobs: Callable[[], int],
+        jobs: Callable[[], Collection[str]],
         driver: Callable[[], Driver] = Nvml,
     ) -> None:
         self._host = host
@@ -70,15 +70,18 @@ class Gpus:
             self._gpus = len(sample.readings)
             for job, interval in attribute(sample.readings, whose).items():
                 self._kept.setdefault(job, deque(maxlen=MAX_INTERVALS)).append(interval)
-        oldest = time.monotonic() - MAX_INTERVALS * self._interval_s
-        for job in [job for job, kept in self._kept.items() if kept[-1].end_s < oldest]:
-            del self._kept[job]
+        oldest, jobs = time.monotonic() - MAX_INTERVALS * self._interval_s, self._jobs()
+        self._kept = {
+            job: kept
+            for job, kept in self._kept.items()
+            if job in jobs and kept[-1].end_s >= oldest
+        }
 
     def stop(self) -> None:
         """Let go of the driver."""
         if self._poller is not None:
             self._poller.stop(patience_s=0.2)
-        self._poller, self._gpus = None, 0
+        self._poller, self._gpus, self._kept = None, 0, {}
 
     def verify(self) -> list[Difference]:
         """Nothing is changed here."""

@@ -54,7 +54,7 @@ class Measurement:
         """Edition of the table, other objects that jobs depend on, and the jobs made of them."""
         self._owners: tuple[float, Owners] | None = None
         self.discovery = Discovery(host, self._seen)
-        self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
+        self.gpus = Gpus(host, self.owners, lambda: {job.name for job in self.jobs()})
         self.marking = MarkListener(host, self.owners)
         self.rdma = Rdma(host, self.owners)
         self.memory = JobMemory(host)

@@ -48,7 +48,7 @@ def until(part: Gpus, done: Callable[[], bool]) -> None:
 
 
 def test_work_goes_to_the_job_of_the_process(tmp_path: Path) -> None:
-    part = Gpus(ToyHost(tmp_path), Seven, lambda: 1, Driver)
+    part = Gpus(ToyHost(tmp_path), Seven, lambda: ["train"], Driver)
     part.start()
     until(part, lambda: len(part.intervals("train")) >= 2)
     assert part.intervals("other") == ()
@@ -58,9 +58,29 @@ def test_work_goes_to_the_job_of_the_process(tmp_path: Path) -> None:
     part.stop()
 
 
+@pytest.mark.parametrize("others", [[], ["other"]])
+def test_a_job_that_comes_back_under_its_name_has_done_nothing_yet(
+    tmp_path: Path, others: list[str]
+) -> None:
+    """Beside jobs that go on, and where the part had stopped because there was none."""
+    jobs = [*others, "train"]
+    part = Gpus(ToyHost(tmp_path), Seven, lambda: jobs, Driver)
+    part.start()
+    until(part, lambda: len(part.intervals("train")) >= 2)
+    jobs.remove("train")
+    if part.disabled_reason():
+        part.stop()
+        part.start()
+    else:
+        asyncio.run(part.tick())
+    jobs.append("train")
+    assert part.intervals("train") == ()
+    part.stop()
+
+
 def test_why_there_is_nothing(tmp_path: Path) -> None:
     host = ToyHost(tmp_path)
-    part = Gpus(host, Seven, lambda: 1, lambda: Driver("no NVIDIA driver"))
+    part = Gpus(host, Seven, lambda: ["train"], lambda: Driver("no NVIDIA driver"))
     part.start()
     until(part, lambda: part.why == "no NVIDIA driver")
     assert part.view().reason == "no NVIDIA driver"
@@ -68,4 +88,4 @@ def test_why_there_is_nothing(tmp_path: Path) -> None:
     host.config = Config(agent=OWN, gpu=GpuConfig(enabled=False))
     assert part.why == "gpu.enabled is false"
     host.config = Config(agent=OWN)
-    assert Gpus(host, Seven, lambda: 0, Driver).disabled_reason() == "no jobs"
+    assert Gpus(host, Seven, list, Driver).disabled_reason() == "no jobs"
