@@ -89,6 +89,7 @@ class Native:
             self.conf_dtype = obj.dtype("hcc_job_conf")
             self.state_dtype = obj.dtype("hcc_job_state")
             self.path_dtype = obj.dtype("hcc_path_state")
+            self.gate_dtype = obj.dtype("hcc_gate")
         library = directory / "native.so"
         include = [option for option in build.flags() if option.startswith("-I/usr")]
         subprocess.run(
@@ -105,6 +106,7 @@ class Native:
             function.restype = None if name in _VOID else _64 if name in _U64 else _32
         self.confs = self._memory("native_confs", self.conf_dtype, self.enums["HCC_MAX_JOBS"])
         self.states = self._memory("native_states", self.state_dtype, self.enums["HCC_MAX_JOBS"])
+        self.gates = self._memory("native_gates", self.gate_dtype, self.enums["HCC_MAX_JOBS"])
         self.paths = self._memory("native_paths", self.path_dtype, self.enums["HCC_PATHS"])
 
     def call(self, name: str, *arguments: Any) -> int:

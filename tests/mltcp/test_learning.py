@@ -172,6 +172,28 @@ def test_handshakes_are_no_iterations(native: Native) -> None:
     assert job.state["total_bytes"] == SIZE
 
 
+@variants
+@pytest.mark.parametrize("closed_us", [0, GAP_US // 4, GAP_US])
+def test_a_message_while_it_computes_is_no_turn(
+    native: Native, variant: int, closed_us: int
+) -> None:
+    """A process says that it lives: what begins, and waits at a closed gate, is the exchange."""
+    job = NativeJob(native, variant=variant)
+    for _ in range(SETTLED):
+        job.iteration(SIZE)
+        job.rest(GAP_US // 2)
+    native.gates[SLOT]["armed"] = 1
+    native.gates[SLOT]["closed_until_ns"] = (job.now_us + closed_us) * 1000
+    job.burst(1000)
+    job.rest(GAP_US // 2)
+    for flow in range(job.flows):
+        native.call("send", flow, variant, job.now_us, SIZE)
+    waits = closed_us >= GAP_US
+    kind = "HELD" if waits else "SENDING"
+    assert job.state["burst"] == native.enums[f"HCC_BURST_{kind}"]
+    assert not waits or job.state["held_since_ns"] == job.now_us * 1000
+
+
 def test_given_silence_is_the_threshold(native: Native) -> None:
     job = NativeJob(native, conf={"silence_us": 30_000})
     for _ in range(10):

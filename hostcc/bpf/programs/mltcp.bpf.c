@@ -175,11 +175,12 @@ static void flow_tx_start(struct sock *sk)
 		if (__sync_val_compare_and_swap(&s->last_active_ns, last, now) != last)
 			return;
 		if (!s->iteration_start_ns || s->iteration_bytes < HCC_MIN_ITERATION_BYTES) {
-			/* Nothing, or only an application's handshake: too little to learn from. */
+			/* Nothing, or only a message such as a handshake: too little to learn from. */
 			s->iteration_start_ns = now;
 			s->iteration_bytes = 0;
 			s->pause_ns = 0;
 			s->epoch++;
+			burst_begins(f->slot, s, now);
 		} else {
 			u64 bytes = s->iteration_bytes, yielded = s->yield_ns;
 

@@ -15,6 +15,7 @@ struct native_flow {
 struct hcc_job_conf native_confs[HCC_MAX_JOBS];
 struct hcc_job_state native_states[HCC_MAX_JOBS];
 struct hcc_path_state native_paths[HCC_PATHS];
+struct hcc_gate native_gates[HCC_MAX_JOBS];
 struct hcc_config native_config = { .stale_ns = ~0ULL >> 1 };
 struct hcc_event native_event;
 __u32 native_events;
@@ -42,6 +43,8 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		return index < HCC_MAX_JOBS ? &native_confs[index] : NULL;
 	if (map == (void *)&job_states)
 		return index < HCC_MAX_JOBS ? &native_states[index] : NULL;
+	if (map == (void *)&gates)
+		return index < HCC_MAX_JOBS ? &native_gates[index] : NULL;
 	if (map == (void *)&path_states)
 		return index < HCC_PATHS ? &native_paths[index] : NULL;
 	if (map == (void *)&path_numbers)
@@ -148,6 +151,7 @@ void native_reset(void)
 	__builtin_memset(native_confs, 0, sizeof(native_confs));
 	__builtin_memset(native_states, 0, sizeof(native_states));
 	__builtin_memset(native_paths, 0, sizeof(native_paths));
+	__builtin_memset(native_gates, 0, sizeof(native_gates));
 	__builtin_memset(native_flows, 0, sizeof(native_flows));
 	__builtin_memset(native_peers, 0, sizeof(native_peers));
 	__builtin_memset(native_numbers, 0, sizeof(native_numbers));
