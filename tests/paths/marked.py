@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 from typing import Any
 
 IPV6_TCLASS = 67
+SND_CWND = 80
+"""Where tcpi_snd_cwnd is in struct tcp_info."""
 socks: dict[str, socket.socket] = {}
 
 
@@ -64,6 +67,21 @@ def send(name: str) -> int:
 
 def pace(name: str) -> int:
     return socks[name].getsockopt(socket.SOL_SOCKET, 47)  # SO_MAX_PACING_RATE
+
+
+def flood(name: str, sink: str, size: int) -> int:
+    """Have one end of a connection read what the other sends; the sender's window, in packets."""
+    reader = threading.Thread(target=_read, args=(socks[sink], size))
+    reader.start()
+    socks[name].sendall(bytes(size))
+    reader.join()
+    info = socks[name].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    return int.from_bytes(info[SND_CWND : SND_CWND + 4], sys.byteorder)
+
+
+def _read(sock: socket.socket, size: int) -> None:
+    while size > 0:
+        size -= len(sock.recv(1 << 20))
 
 
 def main() -> None:

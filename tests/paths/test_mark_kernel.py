@@ -22,6 +22,7 @@ pytestmark = pytest.mark.kernel
 
 MARKED = Path(__file__).with_name("marked.py")
 HIGH, LOW, OWN = 40 << 2, 8 << 2, 46 << 2
+BOUND, FLOOD_BYTES = 4, 64 << 20
 
 
 class Process:
@@ -162,6 +163,18 @@ def test_pace_and_bound(kernel: MarkKernel, process: Process, cgroup: Path) -> N
     assert process.ask("tos", name="c") == 0
     kernel.clear([process.netns])
     assert process.ask("pace", name="c") == before
+
+
+def test_a_window_is_free_again(kernel: MarkKernel, process: Process, cgroup: Path) -> None:
+    port = process.ask("listen", name="listener", address="127.0.0.1")
+    process.ask("connect", name="c", address="127.0.0.1", port=port)
+    process.ask("accept", name="in", listener="listener")
+    kernel.set_cgroup_ids({cgroup.stat().st_ino: 1})
+    kernel.set_job(1, JobMark(clamp_packets=BOUND))
+    kernel.walk([process.netns])
+    assert process.ask("flood", name="c", sink="in", size=FLOOD_BYTES) <= BOUND
+    kernel.clear([process.netns])
+    assert process.ask("flood", name="c", sink="in", size=FLOOD_BYTES) > BOUND
 
 
 def _ss() -> str:

@@ -22,6 +22,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define IPV6_TCLASS 67
 #define ECN_MASK 3
 #define TCP_BPF_SNDCWND_CLAMP 1002
+#define INT_MAX 0x7fffffff
 
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_STORAGE);
@@ -268,7 +269,8 @@ static __always_inline void apply_rate_share(struct tcp_sock *tp, struct mark_so
 			bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &clamp, sizeof(clamp));
 		its->flags |= MARK_CLAMP;
 	} else if (its->flags & MARK_CLAMP) {
-		clamp = its->own_clamp;
+		/* The kernel's own "no bound" is ~0, which the helper refuses as negative. */
+		clamp = its->own_clamp > INT_MAX ? INT_MAX : its->own_clamp;
 		bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &clamp, sizeof(clamp));
 		its->flags &= ~MARK_CLAMP;
 	}
