@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import hostcc
@@ -18,6 +19,8 @@ from hostcc.paths.mark_kernel import MarkKernel
 PROGRAM = Path(__file__).with_name("guard_process.py")
 DISMISS_TIMEOUT_S = 2.0
 """Seconds until a guard that does not end is killed."""
+TAKE_OVER_TIMEOUT_S = 5.0
+"""Seconds that its walk over all sockets is waited for."""
 
 
 class Guard:
@@ -52,6 +55,12 @@ class Guard:
     def alive(self) -> bool:
         """Whether its process runs."""
         return self._process.poll() is None
+
+    def take_over(self) -> None:
+        """Have it take the marks away, as when the agent has died; it may end later than this."""
+        os.close(self._write)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(TAKE_OVER_TIMEOUT_S)
 
     def dismiss(self) -> None:
         """End it: no mark is left to take away."""

@@ -110,13 +110,15 @@ class LevelMarks:
         guard, self._guard = self._guard, None
         if kernel is None:
             return
+        cleared = False
         try:
             for slot in self._told:
                 kernel.set_job(slot, None)
             await self._visit(kernel)
+            cleared = True
             self._host.journal.undone([change.id for change in self._left()], "marking ended")
         finally:
-            await in_thread(_unload, kernel, guard)
+            await in_thread(_unload, kernel, guard, cleared)
 
     def verify(self) -> list[Difference]:
         """Check that jobs' cgroups still have the programs, and that the guard runs."""
@@ -252,9 +254,9 @@ def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job]) -> WalkResult:
         return kernel.walk(where)
 
 
-def _unload(kernel: MarkKernel, guard: Guard | None) -> None:
+def _unload(kernel: MarkKernel, guard: Guard | None, cleared: bool) -> None:
     try:
         kernel.close()
     finally:
         if guard is not None:
-            guard.dismiss()
+            guard.dismiss() if cleared else guard.take_over()

@@ -16,6 +16,8 @@ import pytest
 
 from hostcc.daemon.changes import kinds, path_kinds
 from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.marking.guard import Guard
+from hostcc.paths.mark_kernel import JobMark, MarkKernel
 from tests.daemon.planning.scene import ADDRESSES, MARKED, TOP, Orders, Scene
 from tests.daemon.planning.test_planning_kernel import (
     FIRST,
@@ -24,6 +26,7 @@ from tests.daemon.planning.test_planning_kernel import (
     MUCH,
     the_guard,
 )
+from tests.paths.test_mark_kernel import Process
 from tests.real import HOSTCC, RealHost, until
 
 pytestmark = pytest.mark.kernel
@@ -139,6 +142,22 @@ def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
     made = RealHost(tmp_path, cgroup2)
     yield made
     made.close()
+
+
+def test_a_guard_that_takes_over_clears_what_an_agent_cannot(cgroup: Path) -> None:
+    process = Process(cgroup)
+    try:
+        with MarkKernel() as kernel:
+            kernel.set_job(1, JobMark(FIRST))
+            kernel.attach(1, cgroup)
+            guard = Guard(kernel, everywhere=True)
+            port = process.ask("listen", name="l", address="127.0.0.1")
+            assert process.ask("connect", name="c", address="127.0.0.1", port=port) == FIRST
+        guard.take_over()
+        until(lambda: process.ask("tos", name="c") == 0, "the guard")
+        until(lambda: not guard.alive, "the guard's end")
+    finally:
+        process.close()
 
 
 def test_no_mark_of_a_killed_agent_stays_on_a_job_that_it_followed(host: RealHost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -38,6 +39,7 @@ class Kernel:
         self.root: Path | None = None
         self.walks: list[dict[int, JobMark]] = []
         self.foreign = 0
+        self.refuses = False
         self.closed = False
 
     def set_job(self, slot: int, mark: JobMark | None) -> None:
@@ -65,6 +67,8 @@ class Kernel:
 
     def walk(self, where: Iterable[Path | None]) -> WalkResult:
         assert list(where)
+        if self.refuses:
+            raise OSError(errno.EMFILE, "Too many open files")
         self.walks.append(dict(self.jobs))
         return WalkResult(self.foreign, 0, self.foreign, 0)
 
@@ -75,9 +79,13 @@ class Kernel:
 class Guard:
     def __init__(self, kernel: Kernel, *, everywhere: bool) -> None:
         self.alive, self.dismissed, self.everywhere = True, False, everywhere
+        self.took_over = False
 
     def dismiss(self) -> None:
         self.dismissed = True
+
+    def take_over(self) -> None:
+        self.took_over = True
 
 
 class World:
@@ -209,6 +217,18 @@ def test_stopping_takes_all_marks_away(world: World) -> None:
     assert world.guards[0].dismissed
     assert world.journalled() == {}
     asyncio.run(world.part.stop())  # after a start that failed
+
+
+def test_the_guard_takes_away_what_a_stop_could_not(world: World) -> None:
+    world.job("a")
+    kernel = world.start()
+    kernel.refuses = True
+    with pytest.raises(OSError, match="Too many open files"):
+        asyncio.run(world.part.stop())
+    (guard,) = world.guards
+    assert (guard.took_over, guard.dismissed) == (True, False)
+    assert (kernel.jobs, kernel.closed) == ({}, True)
+    assert world.journalled() == {"job-mark:a": {"dscp": 40}}  # for the next agent
 
 
 def test_what_a_dead_agent_left_is_taken_away(world: World) -> None:
