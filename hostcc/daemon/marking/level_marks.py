@@ -30,6 +30,8 @@ log = get_logger("marking")
 TICK_S = 0.25
 WALK_INTERVAL_S = 10.0
 """Seconds between two walks over all sockets; a new plan causes one at once."""
+STRAYS_S = 60.0
+"""Seconds in which jobs of an agent that died are found again, and its marks taken away."""
 NO_WALK = WalkResult(0, 0, 0, 0)
 
 
@@ -60,7 +62,9 @@ class LevelMarks:
         self._groups: set[tuple[int, Path]] = set()
         self._rules: dict[tuple[int, bool], int] = {}
         self._rooted = False
-        self._walk_due = 0.0
+        self._strays: dict[str, int] = {}
+        """Job -> ToS byte that an agent which died has left on its sockets."""
+        self._walk_due = self._strays_until = 0.0
         self._walked = NO_WALK
 
     def disabled_reason(self) -> str:
@@ -78,8 +82,9 @@ class LevelMarks:
         self._table = self._host.engine.table
         self._told, self._groups, self._rules = {}, set(), {}
         self._rooted, self._walk_due, self._walked = False, 0.0, NO_WALK
+        self._strays = {path_kinds.job_of(one): path_kinds.tos_of(one) for one in self._left()}
+        self._strays_until = self._clock() + STRAYS_S
         await in_thread(self._load, self._host.engine)
-        await self._take_strays()
 
     def _load(self, engine: Engine) -> None:
         everywhere = self._host.config.agent.network_namespaces == "all"
@@ -97,10 +102,14 @@ class LevelMarks:
         assert self._guard is not None
         if not self._guard.alive:
             await in_thread(self._replace_guard, self._guard)
-        changed = self._sync(await self._wanted())
+        wanted = await self._wanted()
+        back = self._strays.keys() & engine.table.jobs.keys()
+        changed = self._sync(wanted | {name: JobMark(stray=self._strays[name]) for name in back})
         if changed or self._clock() >= self._walk_due:
             await self._walk()
-            marked = {name for name, _ in self._told.values()}
+            for name in [*self._strays] if self._clock() >= self._strays_until else back:
+                del self._strays[name]
+            marked = {name for name, _ in self._told.values()} | self._strays.keys()
             over = [change.id for change in self._left() if path_kinds.job_of(change) not in marked]
             self._host.journal.undone(over, "no level, or the job ended")
 
@@ -152,21 +161,6 @@ class LevelMarks:
         """Marks in force by the journal, also those of an agent that died."""
         return [one for one in self._host.journal.active.values() if one.what == path_kinds.MARKS]
 
-    async def _take_strays(self) -> None:
-        """Take away what an agent that died has left on sockets of jobs that live on."""
-        assert self._kernel is not None
-        assert self._table is not None
-        left = {path_kinds.job_of(change): path_kinds.tos_of(change) for change in self._left()}
-        jobs = [job for job in self._table.jobs.values() if job.name in left]
-        for job in jobs:
-            self._kernel.set_job(job.slot, JobMark(stray=left[job.name]))
-        if jobs:
-            await self._visit(self._kernel)
-        for job in jobs:
-            self._kernel.set_job(job.slot, None)
-        ids = [change.id for change in self._left()]
-        self._host.journal.undone(ids, "left behind by an earlier agent, taken away")
-
     # One turn.
 
     async def _wanted(self) -> dict[str, JobMark]:
@@ -191,8 +185,9 @@ class LevelMarks:
             self._kernel.set_job(slot, None)
         for slot, (name, mark) in marked.items():
             if before.get(slot) != (name, mark):
-                parts = mark.tos, "the plan", mark.pace_bps, mark.clamp_packets
-                self._host.journal.begin(path_kinds.mark(name, *parts))
+                if name not in self._strays:  # what was left is in the journal until it is gone
+                    parts = mark.tos, "the plan", mark.pace_bps, mark.clamp_packets
+                    self._host.journal.begin(path_kinds.mark(name, *parts))
                 self._kernel.set_job(slot, mark)
         self._told = marked
         attached = self._attach([jobs[name] for name, _ in marked.values()])

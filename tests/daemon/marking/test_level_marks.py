@@ -17,7 +17,7 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
-from hostcc.daemon.marking.level_marks import WALK_INTERVAL_S, LevelMarks
+from hostcc.daemon.marking.level_marks import STRAYS_S, WALK_INTERVAL_S, LevelMarks
 from hostcc.paths.mark_kernel import JobMark, WalkResult
 from hostcc.system.slices import at_once
 from tests.daemon.declared import check_declared
@@ -233,15 +233,55 @@ def test_the_guard_takes_away_what_a_stop_could_not(world: World) -> None:
 
 def test_what_a_dead_agent_left_is_taken_away(world: World) -> None:
     a = world.job("a")
-    world.host.journal.begin(
-        path_kinds.mark("a", 24 << 2, "test"), path_kinds.mark("z", 8 << 2, "test")
-    )
+    world.host.journal.begin(path_kinds.mark("a", 24 << 2, "test"))
     marking = MarkingConfig(enabled=False)
     world.host.config = msgspec.structs.replace(world.host.config, marking=marking)
     kernel = world.start()
-    assert kernel.walks[0] == {a: JobMark(stray=24 << 2)}
+    assert kernel.walks == [{a: JobMark(stray=24 << 2)}]
+    assert list(world.journalled()) == ["job-mark:a"]
+    world.tick()
     assert (kernel.jobs, world.journalled()) == ({}, {})
     assert world.part.disabled_reason() == "marking.enabled is false"
+
+
+def test_what_was_left_on_a_job_is_taken_away_before_it_is_marked(world: World) -> None:
+    a = world.job("a")
+    world.host.journal.begin(path_kinds.mark("a", 24 << 2, "test"))
+    kernel = world.start()
+    world.tick()
+    assert kernel.walks == [{a: JobMark(stray=24 << 2)}, {a: HIGH}]
+    assert world.journalled() == {"job-mark:a": {"dscp": 40}}
+
+
+def test_what_a_dead_agent_left_waits_until_its_job_is_found_again(world: World) -> None:
+    world.host.journal.begin(path_kinds.mark("z", 24 << 2, "test"))
+    kernel = world.start()
+    world.tick()
+    assert list(world.journalled()) == ["job-mark:z"]
+    z = world.job("z")
+    world.tick()
+    assert kernel.walks[-1] == {z: JobMark(stray=24 << 2)}
+    world.tick()
+    assert (kernel.jobs, world.journalled()) == ({}, {})
+
+
+def test_what_was_left_on_a_job_that_does_not_come_back_is_given_up(world: World) -> None:
+    world.host.journal.begin(path_kinds.mark("z", 24 << 2, "test"))
+    world.start()
+    world.now = STRAYS_S - 1
+    world.tick()
+    assert list(world.journalled()) == ["job-mark:z"]
+    world.now = STRAYS_S + WALK_INTERVAL_S
+    world.tick()
+    assert world.journalled() == {}
+
+
+def test_what_was_left_on_the_ports_of_a_rule_is_taken_away(world: World) -> None:
+    svc = world.table.jobs["svc"].slot
+    world.host.journal.begin(path_kinds.mark("svc", 24 << 2, "test"))
+    kernel = world.start()
+    assert kernel.walks == [{svc: JobMark(stray=24 << 2)}]
+    assert kernel.ports == {(7, False): svc}
 
 
 def test_a_guard_that_is_gone_is_replaced(world: World) -> None:
