@@ -168,11 +168,13 @@ class Sockets:
         }
         return dict(list(ids.items())[:MAX_CGROUPS])
 
-    def namespaces(self, jobs: Iterable[Job]) -> AbstractContextManager[list[Path | None]]:
-        """Open the namespaces with sockets of the jobs, our own first."""
+    def namespaces(
+        self, jobs: Iterable[Job], *, others: bool = False
+    ) -> AbstractContextManager[list[Path | None]]:
+        """Open the namespaces with sockets of the jobs, ours first; `others`: all others, too."""
         if not self._everywhere:
             return opened(())
-        if any(job.rule for job in jobs):
+        if others or any(job.rule for job in jobs):
             return opened(all_pids())
         return opened(pid for job in jobs for group in job.groups for pid in self._tree.pids(group))
 

@@ -103,10 +103,11 @@ class LevelMarks:
         if not self._guard.alive:
             await in_thread(self._replace_guard, self._guard)
         wanted = await self._wanted()
+        let_go = self._let_go(engine.table)
         back = self._strays.keys() & engine.table.jobs.keys()
         changed = self._sync(wanted | {name: JobMark(stray=self._strays[name]) for name in back})
-        if changed or self._clock() >= self._walk_due:
-            await self._walk()
+        if changed or let_go or self._clock() >= self._walk_due:
+            await self._walk(everywhere=let_go)
             for name in [*self._strays] if self._clock() >= self._strays_until else back:
                 del self._strays[name]
             marked = {name for name, _ in self._told.values()} | self._strays.keys()
@@ -123,7 +124,7 @@ class LevelMarks:
         try:
             for slot in self._told:
                 kernel.set_job(slot, None)
-            await self._visit(kernel)
+            await self._visit(kernel, everywhere=True)
             cleared = True
             self._host.journal.undone([change.id for change in self._left()], "marking ended")
         finally:
@@ -222,18 +223,25 @@ class LevelMarks:
         self._rules = rules
         return True
 
-    async def _walk(self) -> None:
+    def _let_go(self, table: JobTable) -> bool:
+        """Whether a cgroup that is still there, or a port, is no job's any more: no job tells in
+        which network namespaces its sockets are."""
+        known = {(job.slot, group) for job in table.jobs.values() for group in job.groups}
+        ports = self._rules.keys() - port_rules(self._host.config).keys()
+        return bool(ports) or any(table.tree.exists(path) for _, path in self._groups - known)
+
+    async def _walk(self, *, everywhere: bool) -> None:
         """Mark existing sockets."""
         assert self._kernel is not None
         self._walk_due = self._clock() + WALK_INTERVAL_S
-        self._walked = await self._visit(self._kernel)
+        self._walked = await self._visit(self._kernel, everywhere=everywhere)
         if self._walked.failed:
             log.warning("could not mark sockets", failed=self._walked.failed)
 
-    async def _visit(self, kernel: MarkKernel) -> WalkResult:
+    async def _visit(self, kernel: MarkKernel, *, everywhere: bool) -> WalkResult:
         assert self._table is not None
         jobs = copies(self._table.jobs.values())
-        return await in_thread(_visit, kernel, self._table.sockets, jobs)
+        return await in_thread(_visit, kernel, self._table.sockets, jobs, everywhere)
 
     def _replace_guard(self, old: Guard) -> None:
         assert self._kernel is not None
@@ -243,9 +251,9 @@ class LevelMarks:
         self._guard = self._make_guard(self._kernel, everywhere=everywhere)
 
 
-def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job]) -> WalkResult:
+def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job], everywhere: bool) -> WalkResult:
     kernel.set_cgroup_ids(sockets.groups(jobs))
-    with sockets.namespaces(jobs) as where:
+    with sockets.namespaces(jobs, others=everywhere) as where:
         return kernel.walk(where)
 
 

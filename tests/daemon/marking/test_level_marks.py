@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import msgspec
 import pytest
 
 from hostcc.config.schema import Config
+from hostcc.config.sections.agent import AgentConfig
 from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.jobs import sockets
 from hostcc.daemon.marking.level_marks import STRAYS_S, WALK_INTERVAL_S, LevelMarks
 from hostcc.paths.mark_kernel import JobMark, WalkResult
 from hostcc.system.slices import at_once
@@ -194,6 +197,37 @@ def test_jobs_that_come_and_go(world: World) -> None:
     at_once(world.table.releasing("gone"))
     world.tick()
     assert (kernel.jobs, kernel.groups, world.journalled()) == ({}, set(), {})
+
+
+def test_connections_of_a_job_that_is_let_go_of_are_found(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in network namespaces that nothing else names: those of all processes are seen."""
+    everywhere = AgentConfig(network_namespaces="all")
+    world.host.config = msgspec.structs.replace(world.host.config, agent=everywhere, job=())
+    world.table.configure(world.host.config)
+    seen: list[set[int]] = []
+
+    def opened(pids: Iterable[int]) -> AbstractContextManager[list[Path | None]]:
+        seen.append(set(pids))
+        return nullcontext([None])
+
+    monkeypatch.setattr(sockets, "opened", opened)
+    group = world.host.folder / "pod"
+    world.host.tree.create(group)
+    world.host.tree.members[group] = {4711}
+    world.table.follow("a", [group], "test")
+    world.start()
+    assert seen[-1] == {4711}
+    world.table.follow("a", [], "discovery was turned off")
+    world.tick()
+    assert os.getpid() in seen[-1]
+    world.table.follow("a", [group], "test")
+    world.tick()
+    assert seen[-1] == {4711}
+    world.table.follow("a", [], "discovery was turned off")
+    asyncio.run(world.part.stop())
+    assert os.getpid() in seen[-1]
 
 
 def test_ports_of_a_job_by_rule(world: World) -> None:
