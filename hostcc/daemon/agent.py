@@ -277,11 +277,9 @@ class Agent:
         self.journal.undone(ended, "ended with the agent that made it")
         try:
             make = self._make_backend, self._make_tree
-            engine = Engine(self.config, self.journal, *make, left_groups)
+            engine = Engine(self.config, self.journal, *make, left_groups, self._toggle)
         except BpfError as error:
             raise HostccError(f"the kernel refused: {error}") from error
-        if self._toggle is not None:
-            engine.table.share(*self._toggle)
         self.journal.copy_to(AttributeCopy(engine.table.tree.base))
         self.engine, self.observing = engine, ""
         self.roster.parts.wake()  # so that the parts serve the new engine at once

@@ -22,6 +22,7 @@ from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.kernel_names import kernel_names
+from hostcc.mltcp.params import Mode
 from hostcc.model import Change, Difference
 from hostcc.system.cgroups import CgroupTree, resolve_root
 from hostcc.system.slices import at_once, in_slices
@@ -50,9 +51,10 @@ class Engine:
         make_backend: MakeBackend,
         make_tree: MakeTree,
         left_groups: released.LeftGroups | None = None,
+        override: tuple[Mode, Mapping[str, float], str] | None = None,
     ) -> None:
         """`left_groups`: cgroups of an earlier agent; None: they are read here, and taken over at
-        once."""
+        once.  `override`: how jobs share, static weights, and who says so."""
         self._journal = journal
         self._built_for = fixed_settings(config)
         self.default_ca = default_ca()
@@ -65,6 +67,8 @@ class Engine:
         )
         try:
             self.table.start(left_groups)
+            if override is not None:
+                self.table.share(*override)
         except BaseException as error:
             self.table.removal.remove_base(f"failed: {error}")
             self.drop(f"failed: {error}")

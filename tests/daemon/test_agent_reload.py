@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.load import load
+from hostcc.config.schema import Config
 from hostcc.daemon import preflight
+from hostcc.daemon.jobs.table import JobTable
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode, Variant
 from tests.hosts import Ask, Host, play, write_config
@@ -82,6 +85,31 @@ def test_reload_to_another_variant_registers_anew_and_keeps_the_toggle(host: Hos
         host.fail.clear()
         await request("unfair", mode="mltcp")
         assert agent.engine is not None
+
+    play(agent, body)
+
+
+@pytest.mark.parametrize("error", [BpfError("no memory"), HostccError("the disk is full")])
+def test_an_override_that_the_kernel_refuses_leaves_the_old_registration(
+    host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    path, share = write_config(host, ""), JobTable.share
+    agent = host.agent(load(path), path)
+
+    def refused_once(*_: object) -> None:
+        monkeypatch.setattr(JobTable, "share", share)
+        raise error
+
+    async def body(request: Ask) -> None:
+        await request("unfair", mode="off")
+        write_config(host, "[mltcp]\nvariant='cubic'")
+        monkeypatch.setattr(JobTable, "share", refused_once)
+        agent.reload()
+        assert [backend.closed for backend in host.backends] == [True, True, False]
+        assert agent.engine is not None
+        assert agent.engine.backend is host.backends[-1]
+        assert agent.engine.table.mode is Mode.OFF
+        assert agent.config.mltcp.variant is Config().mltcp.variant
 
     play(agent, body)
 
