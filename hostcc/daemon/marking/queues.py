@@ -85,14 +85,16 @@ class LevelQueues:
     async def _make(self, device: str) -> None:
         config = self._host.config
         self._made[device] = basis(config)
-        self._aside.pop(device, None)
         try:
             there = await in_thread(egress_kernel.root, device)
             if there is not None and there.ours:  # of an earlier agent, or configuration
                 await self._remove(device, "made anew")
                 self._made[device] = basis(config)  # or they would be made anew at every turn
                 there = await in_thread(egress_kernel.root, device)
+            else:
+                del self._made[device]  # it is tried again, should it be missing or without a link
             change, lines = await in_thread(planned, config, device, there)
+            self._made[device] = basis(config)
             self._host.journal.begin(change)
             # Not undone when this is cancelled: the queues may be there.
             try:
@@ -104,6 +106,7 @@ class LevelQueues:
                 else:
                     self._host.journal.undone([change.id], f"failed: {error}")
                 raise
+            self._aside.pop(device, None)
             log.info("queues by level", device=device, kind=config.egress.queues)
         except HostccError as error:
             self._stand_aside(device, str(error))
@@ -111,14 +114,17 @@ class LevelQueues:
     async def _look(self, device: str) -> None:
         """Stand aside if somebody else has put another queue there."""
         there = await in_thread(egress_kernel.root, device)
-        if there is None or not there.ours:
-            kind = there.kind if there is not None else "gone with the device"
-            self._host.journal.undone(
-                [f"{egress_queues.QUEUES}:{device}"], "replaced by somebody else"
-            )
-            self._stand_aside(device, f"somebody else replaced its queues: {kind}")
+        change_id = f"{egress_queues.QUEUES}:{device}"
+        if there is None:
+            self._host.journal.undone([change_id], "gone with the device")
+            del self._made[device]
+        elif not there.ours:
+            self._host.journal.undone([change_id], "replaced by somebody else")
+            self._stand_aside(device, f"somebody else replaced its queues: {there.kind}")
 
     def _stand_aside(self, device: str, why: str) -> None:
+        if self._aside.get(device) == why:
+            return
         self._aside[device] = why
         log.warning("standing aside", device=device, reason=why)
         self._host.journal.note(device, why)

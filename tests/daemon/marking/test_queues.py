@@ -80,6 +80,67 @@ def test_what_an_earlier_agent_left_is_made_anew_once(
     assert done[4:] == ["removed"]
 
 
+def test_a_device_that_comes_late_or_comes_back_gets_its_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[Root | None] = [None]
+
+    def apply(lines: list[str]) -> None:
+        there[0] = Root("prio", "c1c:")
+
+    monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
+    monkeypatch.setattr(egress_kernel, "apply", apply)
+    host = ToyHost(tmp_path, config(queues="prio", devices=("bond0",)))
+    part = LevelQueues(host)
+    host.act()
+    part.start()
+
+    def turns() -> tuple[list[str], dict[str, str]]:
+        for _ in range(3):
+            asyncio.run(part.tick())
+        view = part.view()
+        return view.devices, view.left_alone
+
+    missing: tuple[list[str], dict[str, str]] = [], {"bond0": "there is no such device"}
+    assert turns() == missing
+    assert len(host.journal.notes) == 1
+    there[0] = Root("noqueue", "0:")
+    assert turns() == (["bond0"], {})
+    there[0] = None  # its driver is loaded again
+    assert turns() == missing
+    there[0] = Root("mq", "0:")
+    assert turns() == (["bond0"], {})
+    there[0] = Root("fq", "8001:")  # an administrator's
+    devices, left_alone = turns()
+    assert (devices, list(left_alone)) == ([], ["bond0"])
+    there[0] = Root("noqueue", "0:")  # who has undone it for good
+    assert turns() == (devices, left_alone)
+
+
+def test_a_device_gets_htb_once_its_link_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, speed, made = [Root("mq", "0:")], [0.0], []
+
+    def apply(lines: list[str]) -> None:
+        made.append(lines)
+        there[0] = Root("htb", "c1c:")
+
+    monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
+    monkeypatch.setattr(egress_kernel, "speed_mbit", lambda device: speed[0])
+    monkeypatch.setattr(egress_kernel, "apply", apply)
+    host = ToyHost(tmp_path, config(queues="htb", devices=("eth0",)))
+    part = LevelQueues(host)
+    host.act()
+    part.start()
+    asyncio.run(part.tick())
+    assert list(part.view().left_alone) == ["eth0"]
+    speed[0] = 1e5
+    for _ in range(2):
+        asyncio.run(part.tick())
+    assert (part.view().devices, part.view().left_alone, len(made)) == (["eth0"], {}, 1)
+
+
 @pytest.mark.parametrize("refusals", [0, 1])
 def test_queues_that_are_half_made_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int
