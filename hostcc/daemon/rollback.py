@@ -212,9 +212,15 @@ def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) 
             kernel.walk(where)
     except (BpfError, OSError) as error:
         return [f"open sockets keep the marks of the dead agent: {error}"]
-    unseen = elsewhere.marks_hidden(left)
-    journal.undone([change.id for change in left if change not in unseen], "rolled back")
-    return [f"{one.target}: its agent's network namespace is not seen here" for one in unseen]
+    known = {job for job, _ in _cgroups(journal.active, groups)}
+    hidden = elsewhere.marks_hidden(left)
+    ruled = [one for one in left if paths.job_of(one) not in known and one not in hidden]
+    journal.undone([one.id for one in left if one not in [*hidden, *ruled]], "rolled back")
+    why = "known by port rules only: the next agent takes its marks"
+    return [
+        *(f"{one.target}: its agent's network namespace is not seen here" for one in hidden),
+        *(f"{one.target}: {why}" for one in ruled),
+    ]
 
 
 def _cgroups(

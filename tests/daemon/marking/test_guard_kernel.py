@@ -180,3 +180,25 @@ def test_no_mark_of_a_killed_agent_stays_on_a_job_that_it_followed(host: RealHos
         assert [job.ask("tos", name=name) for name in ("c", "own")] == [0, FIRST + 4]
     finally:
         job.close()
+
+
+def test_marks_of_a_job_by_port_rules_are_left_to_the_next_agent(host: RealHost) -> None:
+    job = Orders([*host.enter, sys.executable, str(MARKED)])
+    try:
+        port = job.ask("listen", name="l", address="127.0.0.1")
+        job.ask("connect", name="c", address="127.0.0.1", port=port, own_tos=FIRST)
+        (host.folder / "run").mkdir()
+        left = Journal(host.folder / "run")
+        left.open()
+        left.begin(path_kinds.mark("svc", FIRST, "plan"))
+        left.close()
+        done = host.client("rollback", "--marks")
+        assert (done.returncode, done.stdout) == (1, "nothing to undo\n")
+        assert "job svc: known by port rules only: the next agent takes its marks" in done.stderr
+        rule = f"[[job]]\nname = 'svc'\nremote_ports = [{port}]\n"
+        agent = host.start(rule)
+        until(lambda: job.ask("tos", name="c") == 0, host.log)
+        until(lambda: "job-mark" not in host.client("changes").stdout, host.log)
+        assert host.stop(agent) == 0
+    finally:
+        job.close()
