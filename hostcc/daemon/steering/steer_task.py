@@ -86,7 +86,7 @@ class SteerTask:
         why = finding.disabled_reason(self._host)
         if not why and not config.steer:
             why = "paths.steer is false"
-        if not why and self._aside and config == self._config:
+        if not why and self._aside and config is self._config:  # a reload makes another
             why = self._aside
         if why and self._host.engine is not None and self._hooked is None and not self._cleaned:
             self._cleaned = True
@@ -217,7 +217,7 @@ class SteerTask:
         self._hooked.forget_unused()
         found = self.verify()
         if found:
-            self._aside = f"stands aside: {found[0].found}"
+            self._config, self._aside = self._host.config.paths, f"stands aside: {found[0].found}"
             log.warning("standing aside", target=found[0].target, reason=found[0].found)
             self._host.journal.note(found[0].target, self._aside)
 

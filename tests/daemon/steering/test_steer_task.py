@@ -21,7 +21,7 @@ from hostcc.daemon.steering.elephants import Connection, Elephant, flow_id
 from hostcc.daemon.steering.flow_health import MAX_TAKEN
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
-from hostcc.daemon.steering.steer_task import SteerTask
+from hostcc.daemon.steering.steer_task import WAIT_S, SteerTask
 from hostcc.daemon.steering.steering_state import SteeringState, target_of
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
@@ -418,6 +418,26 @@ async def test_it_stands_aside_for_whoever_undoes_it(scene: Scene) -> None:
     config = msgspec.structs.replace(PATHS, again_s=5.0)
     scene.host.config = msgspec.structs.replace(scene.host.config, paths=config)
     assert scene.part.disabled_reason() == ""
+
+
+async def test_it_stands_aside_until_the_next_reload(scene: Scene) -> None:
+    await moved(scene)
+    for _ in range(2):  # a reload of the same file, before and after
+        same = msgspec.structs.replace(scene.host.config.paths)
+        scene.host.config = msgspec.structs.replace(scene.host.config, paths=same)
+        assert scene.part.disabled_reason() == ""
+        await scene.tick()
+        scene.hooked.odd = [Difference("steer-hooks:eth0", "BPF", "attached", "it is gone")]
+        await scene.tick(20.0)
+        assert scene.part.disabled_reason() == "stands aside: it is gone"
+        await scene.part.stop()
+        assert scene.part.disabled_reason() == "stands aside: it is gone"
+        same = msgspec.structs.replace(scene.host.config.paths)
+        scene.host.config = msgspec.structs.replace(scene.host.config, paths=same)
+        assert scene.part.disabled_reason() == ""
+        scene.part.start()
+        for _ in range(2):
+            await scene.tick(WAIT_S)
 
 
 async def test_another_set_of_devices_has_it_begin_anew(scene: Scene) -> None:
