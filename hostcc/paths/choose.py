@@ -7,7 +7,8 @@ from collections.abc import Callable
 from hostcc.errors import InputError
 from hostcc.model import PathTable
 
-FIRST_WIRE_PORT, LAST_WIRE_PORT = 61_000, 65_535
+LAST_PORT = 65_535
+FIRST_WIRE_PORT, LAST_WIRE_PORT = 61_000, LAST_PORT
 """Source ports that only steering uses, above the kernel's default range of 32768 to 60999."""
 
 
@@ -43,19 +44,35 @@ def reserved(text: str, first: int, last: int) -> str:
     `text` is the value as it is ("8080,9000-9010", or empty).  Raises InputError when it is
     something else.
     """
-    spans = [(first, last)]
+    return _text({*_ports(text), *range(first, last + 1)})
+
+
+def given_back(text: str, before: str, after: str) -> str:
+    """Remove the ports from the value as it is that made `after` of `before`.
+
+    Raises InputError when one of them is no such value.
+    """
+    return _text(_ports(text) - (_ports(after) - _ports(before)))
+
+
+def _ports(text: str) -> set[int]:
+    found = set[int]()
     for part in filter(None, text.strip().split(",")):
         low, _, high = part.partition("-")
         try:
-            spans.append((int(low), int(high or low)))
+            found.update(range(int(low), min(int(high or low), LAST_PORT) + 1))
         except ValueError:
             raise InputError(
                 f"ip_local_reserved_ports: expected port ranges, got {text!r:.60}"
             ) from None
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+    return found
+
+
+def _text(ports: set[int]) -> str:
+    spans: list[tuple[int, int]] = []
+    for port in sorted(ports):
+        if spans and port == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], port)
         else:
-            merged.append((start, end))
-    return ",".join(f"{start}-{end}" if end > start else str(start) for start, end in merged)
+            spans.append((port, port))
+    return ",".join(f"{start}-{end}" if end > start else str(start) for start, end in spans)

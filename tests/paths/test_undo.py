@@ -34,10 +34,29 @@ def test_ports_are_written_back(sysctl: Path) -> None:
     assert undo(ports()) == ""
 
 
-def test_what_somebody_else_wrote_stays(sysctl: Path) -> None:
-    sysctl.write_text("9090\n")
-    assert "left as it is" in undo(ports())
-    assert sysctl.read_text() == "9090\n"
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ("9090", "9090"),
+        (f"8080,9090,{RANGE}", "8080,9090"),
+        (RANGE, ""),
+        ("8080,60000-65535", "8080,60000-60999"),
+        ("8080,62000-63000", "8080"),
+        ("8080 and more", "8080 and more"),
+    ],
+)
+def test_what_somebody_else_wrote_stays(sysctl: Path, found: str, left: str) -> None:
+    sysctl.write_text(f"{found}\n")
+    why = undo(ports())
+    assert why.startswith("ip_local_reserved_ports: expected") if "and" in found else why == ""
+    assert sysctl.read_text() == f"{left}\n"
+
+
+def test_ports_that_were_reserved_before_stay(sysctl: Path) -> None:
+    sysctl.write_text("9090,60000-65535\n")
+    change = path_kinds.reserved_ports("60000-62000", "60000-65535", network_namespace())
+    assert undo(change) == ""
+    assert sysctl.read_text() == "9090,60000-62000\n"
 
 
 def test_another_namespace_is_left_alone(sysctl: Path) -> None:

@@ -34,7 +34,7 @@ def reserved_ports(before: str, after: str, netns: int) -> Change:
         before=before,
         after={"ports": after, "netns": netns},
         why="ports on the wire must be nobody's own",
-        undo="write it back",
+        undo="take these ports out again",
     )
 
 

@@ -9,7 +9,7 @@ from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon.changes import path_kinds, places
 from hostcc.errors import HostccError
 from hostcc.model import Change
-from hostcc.paths import reserve, steer_kernel
+from hostcc.paths import choose, reserve, steer_kernel
 
 
 def network_namespace() -> int:
@@ -34,9 +34,7 @@ def undo(change: Change) -> str:
 
 def _ports(before: str, after: str) -> str:
     now = reserve.read()
-    if now == before:
-        return ""
-    if now != after:
-        return f"expected {after!r}, found {now!r}: left as it is"
-    reserve.write(before)
+    left = before if now in (before, after) else choose.given_back(now, before, after)
+    if left != now:
+        reserve.write(left)
     return ""
