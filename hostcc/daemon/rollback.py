@@ -28,7 +28,7 @@ from hostcc.limits import MAX_CGROUPS
 from hostcc.mltcp.dcqcn import KIND as DCQCN
 from hostcc.model import Change
 from hostcc.paths.egress_queues import QUEUES
-from hostcc.paths.mark_kernel import JobMark, MarkKernel
+from hostcc.paths.mark_kernel import MarkKernel
 from hostcc.system.cgroups import CgroupTree
 from hostcc.system.namespaces import all_pids, opened
 from hostcc.system.slices import at_once
@@ -194,14 +194,14 @@ def _remove_groups(
 def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
     """Take DSCP marks off the sockets of jobs, for an agent whose guard was killed, too."""
     left = [change for change in journal.active.values() if change.what == paths.MARKS]
-    marks = {paths.job_of(change): paths.tos_of(change) for change in left}
+    marks = {paths.job_of(change): paths.stray_of(change) for change in left}
     if not left:
         return []
     try:
         with MarkKernel() as kernel, opened(all_pids()) as where:
             slots = {job: slot for slot, job in enumerate(sorted(marks), 1)}
             for job, slot in slots.items():
-                kernel.set_job(slot, JobMark(stray=marks[job]))
+                kernel.set_job(slot, marks[job])
             ids = (
                 (number, slots[job])
                 for job, path in _cgroups(journal.active, groups)

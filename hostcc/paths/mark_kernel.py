@@ -26,6 +26,9 @@ CGROUP_PROGRAMS = (
     "mark_sockops", "mark_connect4", "mark_connect6", "mark_sendmsg4", "mark_sendmsg6",
 )  # fmt: skip
 
+MAX_CLAMP = (1 << 31) - 1
+"""Packets: bpf_setsockopt takes an int."""
+
 
 @dataclass(frozen=True)
 class JobMark:
@@ -41,6 +44,10 @@ class JobMark:
     """Upper bound of each connection's window."""
     stray: int = 0
     """DSCP << 2 that a dead agent has left on sockets, which count as ours; 0: none."""
+    stray_pace_bps: float = 0.0
+    """The same of a pace."""
+    stray_clamp: int = 0
+    """The same of an upper bound of the window."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,8 @@ class MarkKernel(Closing):
             conf["pace"] = int(mark.pace_bps or 0)
             conf["clamp"] = mark.clamp_packets or 0
             conf["stray"] = mark.stray & 0xFC
+            conf["stray_pace"] = int(mark.stray_pace_bps)
+            conf["stray_clamp"] = mark.stray_clamp
         self._confs.update(slot, conf[()])
 
     def attach(self, slot: int, cgroup: Path) -> None:

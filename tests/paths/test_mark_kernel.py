@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hostcc.bpf.loader.netns import in_netns
+from hostcc.daemon.changes import path_kinds
 from hostcc.mltcp.params import Variant
 from hostcc.paths.mark_kernel import JobMark, MarkKernel
 from tests.bpf.detaching import detach_links, links_on
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.kernel
 
 MARKED = Path(__file__).with_name("marked.py")
 HIGH, LOW, OWN = 40 << 2, 8 << 2, 46 << 2
-BOUND, FLOOD_BYTES = 4, 64 << 20
+BOUND, PACE_BPS, FLOOD_BYTES = 4, 1.25e9 + 1 / 3, 64 << 20
 
 
 class Process:
@@ -174,6 +175,24 @@ def test_a_window_is_free_again(kernel: MarkKernel, process: Process, cgroup: Pa
     kernel.walk([process.netns])
     assert process.ask("flood", name="c", sink="in", size=FLOOD_BYTES) <= BOUND
     kernel.clear([process.netns])
+    assert process.ask("flood", name="c", sink="in", size=FLOOD_BYTES) > BOUND
+
+
+def test_what_a_dead_agent_left_is_taken_away(process: Process, cgroup: Path) -> None:
+    port = process.ask("listen", name="listener", address="127.0.0.1")
+    process.ask("connect", name="c", address="127.0.0.1", port=port)
+    process.ask("accept", name="in", listener="listener")
+    before = process.ask("pace", name="c")
+    made = path_kinds.mark("a", HIGH, "the plan", PACE_BPS, BOUND)
+    for mark in JobMark(HIGH, False, PACE_BPS, BOUND), path_kinds.stray_of(made):
+        with MarkKernel() as kernel:
+            kernel.set_cgroup_ids({cgroup.stat().st_ino: 1})
+            kernel.set_job(1, mark)
+            kernel.walk([process.netns])
+        if mark.tos is not None:
+            assert process.ask("pace", name="c") == int(PACE_BPS)
+            assert process.ask("flood", name="c", sink="in", size=FLOOD_BYTES) <= BOUND
+    assert (process.ask("tos", name="c"), process.ask("pace", name="c")) == (0, before)
     assert process.ask("flood", name="c", sink="in", size=FLOOD_BYTES) > BOUND
 
 

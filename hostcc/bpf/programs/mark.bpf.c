@@ -77,6 +77,11 @@ static __always_inline struct mark_conf *conf_of(u32 slot)
 	return slot ? bpf_map_lookup_elem(&mark_confs, &slot) : 0;
 }
 
+static __always_inline bool has_strays(const struct mark_conf *c)
+{
+	return c->stray || c->stray_pace || c->stray_clamp;
+}
+
 /* `ctx` is any context of bpf_setsockopt; IPv6 sockets have an option of their own. */
 static __always_inline int set_tos(void *ctx, bool v6, u32 tos)
 {
@@ -251,6 +256,16 @@ static __always_inline void apply_rate_share(struct tcp_sock *tp, struct mark_so
 	u32 want = c ? c->flags & (MARK_PACE | MARK_CLAMP) : 0;
 	int clamp;
 
+	if (c && c->stray_pace && !(its->flags & MARK_PACE) &&
+	    sk->sk_max_pacing_rate == c->stray_pace) {	/* set by a killed agent */
+		its->own_pace = ~0ULL;
+		its->flags |= MARK_PACE;
+	}
+	if (c && c->stray_clamp && !(its->flags & MARK_CLAMP) &&
+	    tp->snd_cwnd_clamp == c->stray_clamp) {
+		its->own_clamp = ~0U;
+		its->flags |= MARK_CLAMP;
+	}
 	if (want & MARK_PACE) {
 		if (!(its->flags & MARK_PACE))
 			its->own_pace = sk->sk_max_pacing_rate;
@@ -303,7 +318,7 @@ int mark_tcp(struct bpf_iter__tcp *ctx)
 	slot = slot_of(tp, skc);
 	c = conf_of(slot);
 	its = bpf_sk_storage_get(&mark_socks, tp, 0,
-				 c && (c->flags || c->stray) ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+				 c && (c->flags || has_strays(c)) ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!its)
 		return 0;
 	its->slot = slot;

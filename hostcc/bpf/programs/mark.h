@@ -23,6 +23,9 @@ struct mark_conf {
 	__u32 clamp;		/* packets */
 	__u32 stray;		/* DSCP << 2 that a killed agent left on sockets, or 0 */
 	__u64 pace;		/* bytes per second of each socket */
+	__u64 stray_pace;	/* left like `stray`, or 0 */
+	__u32 stray_clamp;	/* left like `stray`, or 0 */
+	__u32 pad;
 };
 
 /* Socket storage: what the agent has set on a socket, and the values before that. */

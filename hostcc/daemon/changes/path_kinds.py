@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hostcc.model import Change
+from hostcc.paths.mark_kernel import MAX_CLAMP, JobMark
+from hostcc.paths.shares import MAX_PACE_BPS
 
 HOOKS, PORTS, MARKS = "steer-hooks", "reserved-ports", "job-mark"
 
@@ -43,10 +45,19 @@ def job_of(change: Change) -> str:
     return change.id.removeprefix(f"{MARKS}:")
 
 
-def tos_of(change: Change) -> int:
-    """The ToS byte of a `job-mark` change; 0 if it names none."""
-    dscp = change.after.get("dscp") if isinstance(change.after, Mapping) else None
-    return dscp << 2 if isinstance(dscp, int) and 0 <= dscp <= 63 else 0
+def stray_of(change: Change) -> JobMark:
+    """What an agent that died may have left on a job's sockets by a `job-mark` change."""
+    after = change.after if isinstance(change.after, Mapping) else {}
+
+    def part(name: str, most: float) -> float:
+        value = after.get(name)
+        return value if isinstance(value, int | float) and 0 < value <= most else 0
+
+    return JobMark(
+        stray=int(part("dscp", 63)) << 2,
+        stray_pace_bps=part("bytes_per_s", MAX_PACE_BPS),
+        stray_clamp=int(part("window_packets", MAX_CLAMP)),
+    )
 
 
 def mark(

@@ -62,8 +62,8 @@ class LevelMarks:
         self._groups: set[tuple[int, Path]] = set()
         self._rules: dict[tuple[int, bool], int] = {}
         self._rooted = False
-        self._strays: dict[str, int] = {}
-        """Job -> ToS byte that an agent which died has left on its sockets."""
+        self._strays: dict[str, JobMark] = {}
+        """Job -> what an agent which died has left on its sockets."""
         self._walk_due = self._strays_until = 0.0
         self._walked = NO_WALK
 
@@ -82,7 +82,7 @@ class LevelMarks:
         self._table = self._host.engine.table
         self._told, self._groups, self._rules = {}, set(), {}
         self._rooted, self._walk_due, self._walked = False, 0.0, NO_WALK
-        self._strays = {path_kinds.job_of(one): path_kinds.tos_of(one) for one in self._left()}
+        self._strays = {path_kinds.job_of(one): path_kinds.stray_of(one) for one in self._left()}
         self._strays_until = self._clock() + STRAYS_S
         await in_thread(self._load, self._host.engine)
 
@@ -105,7 +105,7 @@ class LevelMarks:
         wanted = await self._wanted()
         let_go = self._let_go(engine.table)
         back = self._strays.keys() & engine.table.jobs.keys()
-        changed = self._sync(wanted | {name: JobMark(stray=self._strays[name]) for name in back})
+        changed = self._sync(wanted | {name: self._strays[name] for name in back})
         if changed or let_go or self._clock() >= self._walk_due:
             await self._walk(everywhere=let_go)
             for name in [*self._strays] if self._clock() >= self._strays_until else back:
