@@ -232,11 +232,11 @@ class Jobs(Struct, frozen=True, kw_only=True):
     schema: str = JOBS
     """Names this form."""
     jobs: list[JobRow]
-    """By name."""
+    """By name, those that are only measured last."""
 
 
 class DetailedJobs(Struct, frozen=True, kw_only=True):
-    """The same with `detail`: also jobs that are only measured."""
+    """The same with `detail`: also what was measured of them."""
 
     schema: str = JOBS
     """Names this form."""

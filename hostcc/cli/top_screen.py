@@ -253,9 +253,9 @@ def _rows(state: TopState, width: int, room: int, *, plain: bool) -> tuple[Text,
     titles = Text("".join(_title(*each, state.choice, plain=plain) for each in columns))
     titles.stylize("reverse")
     if not jobs:
-        acting = state.status.agent.state == "active"
-        start = "; start one: hostcc run --job NAME -- COMMAND" if acting else ""
-        return titles, [Text(f"no jobs{start}")]
+        if state.status.agent.state != "active":
+            return titles, [Text("no job is managed; what is measured: hostcc jobs --detail")]
+        return titles, [Text("no jobs; start one: hostcc run --job NAME -- COMMAND")]
     top = max((value or 0.0 for job in jobs for value in state.sent.get(job.name, ())), default=0.0)
     first = max(0, min(state.choice.first, len(jobs) - room))
     rows = []

@@ -150,4 +150,4 @@ class Registry:
         rows = answers.jobs(self._host)
         if request.detail:
             return jobs.DetailedJobs(jobs=self.measurement.details(rows))
-        return jobs.Jobs(jobs=rows)
+        return jobs.Jobs(jobs=self.measurement.rows(rows))

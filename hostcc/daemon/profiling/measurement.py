@@ -33,6 +33,7 @@ from hostcc.measure.discover.owners import Owners
 from hostcc.measure.plain import circle
 from hostcc.measure.work import activity
 from hostcc.model import JobProfile
+from hostcc.system.cgroups import CgroupTree
 
 OWNERS_MAX_AGE_S = 2.0
 """Of the answer to which job each process belongs."""
@@ -135,15 +136,26 @@ class Measurement:
         """Export what was measured as metrics; `core`: module prometheus_client.core."""
         return gauges(core, self.traffic.all_known())
 
+    def rows(self, given: Sequence[JobRow]) -> list[JobRow]:
+        """Add rows for jobs that are only measured; not for those that are about to be managed, or
+        have just ended."""
+        manages = self._host.engine is not None and self._host.config.discover.manage
+        return [
+            *given,
+            *(row for row in self._more(given) if not manages or row.name in self._seen.unmanaged),
+        ]
+
     def details(self, rows: Sequence[JobRow]) -> list[DetailedJob]:
         """Add to rows of jobs what was measured of each, and rows for jobs that have none."""
         live = {job.name: job for job in self.jobs()}
-        listed = {row.name for row in rows}
-        more = [_row(job) for name, job in live.items() if name not in listed]
         return [
             DetailedJob(**asdict(row), **self._detail(row.name, live.get(row.name)))
-            for row in [*rows, *more]
+            for row in [*rows, *self._more(rows)]
         ]
+
+    def _more(self, rows: Sequence[JobRow]) -> list[JobRow]:
+        listed = {row.name for row in rows}
+        return [_row(job) for job in self.jobs() if job.name not in listed]
 
     def profile(self, name: str, series: bool) -> Profile:
         """Answer what is known of one job; with `series` also the bins that it comes from."""
@@ -213,7 +225,7 @@ def _row(job: LiveJob) -> JobRow:
         name=job.name,
         slot=None,
         cgroup=str(job.groups[0]) if job.groups else None,
-        pids=[],
+        pids=sorted(pid for group in job.groups for pid in CgroupTree(group).pids(group)),
         local_ports=[],
         remote_ports=[],
         parameters=None,
