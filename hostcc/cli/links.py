@@ -127,7 +127,7 @@ def draw(rows: Sequence[LinkRow], path: Path) -> None:
         circles_png.draw(found, path)
         return
     try:
-        path.write_text(circles.sheet(found))
+        path.write_text(circles.sheet(found), encoding="utf-8")
     except OSError as error:
         raise HostccError(f"{path}: {error.strerror}") from None
 

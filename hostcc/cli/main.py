@@ -8,9 +8,11 @@ parser and sets `func(args) -> exit status`.  Errors that a person can act on
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import errno
 import importlib
+import io
 import json
 import os
 import sys
@@ -123,6 +125,15 @@ def _open_standard_streams() -> None:
     # None where Python found it closed; not closed at the end, as Python's own are not.
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        codecs.register_error("hostcc", _escaped)
+        sys.stdout.reconfigure(errors="hostcc")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What a locale without Unicode cannot show, in a form that is right in JSON, too."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _stop_writing() -> None:

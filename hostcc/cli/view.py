@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         say(text, flush=True)
         return Exit.OK
     try:
-        args.out.write_text(f"{text}\n")
+        args.out.write_text(f"{text}\n", encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(

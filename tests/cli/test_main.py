@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedP
         [sys.executable, "-m", "hostcc.cli", *words],
         capture_output=True,
         text=True,
+        encoding=(env or {}).get("PYTHONIOENCODING"),
         check=False,
         timeout=60,
         env=env,
@@ -288,6 +290,34 @@ def test_errors_need_no_standard_error(tmp_path: Path) -> None:
     for where in ("2>&-", "2>/dev/full"):
         done = shell(f"hostcc status --socket {tmp_path}/none {where}")
         assert done.returncode == Exit.NO_AGENT
+
+
+@pytest.mark.parametrize("option", ["", "--json"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_locale_without_unicode(option: str, encoding: str, tmp_path: Path) -> None:
+    """Names of links and members may have any visible character."""
+    link = "über\N{RIGHTWARDS ARROW}\N{SNOWMAN}\U0001f4a1"
+    flows = [
+        {"id": job, "job": job, "src": "a", "dst": "b", "bytes": 1e9, "path": "0"} for job in "xy"
+    ]
+    common = {"compute_s": 0.1, "comm_start_s": 0.1, "work": 1e12, "gpus": 1, "period_s": 0.2}
+    view = {
+        "jobs": [{"job": job, "comm_s": 0.1, **common} for job in "xy"],
+        "flows": flows,
+        "tables": [{"src": "a", "dst": "b", "paths": [{"id": "0", "links": [link]}]}],
+        "links": [[link, 1e10]],
+    }
+    (tmp_path / "view.json").write_text(json.dumps(view))
+    words = ["links", "--view", str(tmp_path / "view.json"), *option.split()]
+    words += ["--plot", str(tmp_path / "circles.svg")]
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run(*words, env={**os.environ, **plain, "PYTHONIOENCODING": encoding})
+    assert (done.returncode, done.stderr) == (Exit.OK, "")
+    assert link in (tmp_path / "circles.svg").read_text(encoding="utf-8")
+    if option:
+        assert json.loads(done.stdout)["links"][0]["link"] == link
+    else:
+        assert "\\u2192\\u2603\\ud83d\\udca1" in done.stdout
 
 
 @pytest.mark.parametrize("words", ["plan -", "rank -", "keys allow -"])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -72,6 +75,25 @@ def test_a_method_that_is_unknown_names_the_file(tmp_path: Path) -> None:
         call(str(file), of=plan)
     with pytest.raises(InputError, match="--order: expected one of"):
         call(str(file), "--order", "y", of=plan)
+
+
+LATIN = """
+import argparse, pathlib
+from hostcc.answers.view import View
+from hostcc.cli import view
+answer = View(digest="d", in_force=True, document="")
+view.fetch = lambda _: (answer, '{"members": ["\\u00fcber\\u2192"]}'.encode())
+view.run(argparse.Namespace(socket=None, out=pathlib.Path("view.json")))
+"""
+
+
+def test_the_file_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    root = str(Path(view.__file__).parents[2])
+    environment = {**os.environ, **plain, "PYTHONPATH": root}
+    subprocess.run([sys.executable, "-c", LATIN], cwd=tmp_path, env=environment, check=True)
+    found = viewfile.view_of((tmp_path / "view.json").read_bytes(), "OUT")
+    assert found.members == ("\N{LATIN SMALL LETTER U WITH DIAERESIS}ber\N{RIGHTWARDS ARROW}",)
 
 
 def test_a_file_that_cannot_be_written(answer: dict[str, Any], tmp_path: Path) -> None:
