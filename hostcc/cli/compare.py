@@ -27,9 +27,9 @@ from hostcc.cli.common import (
     print_json,
 )
 from hostcc.cli.progress_bar import progress_bar
-from hostcc.client import ask
+from hostcc.client import RefusedError, ask
 from hostcc.daemon.api.messages import MAX_TOGETHER_S
-from hostcc.errors import Exit, HostccError, InputError
+from hostcc.errors import Exit, HostccError, InputError, NoJobError
 from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 from hostcc.measure.mode_blocks import MIN_ITERATIONS, MIN_ROUNDS, Block, Interval, ModeFigures
@@ -252,7 +252,13 @@ def recorded(socket: Path, subject: Subject) -> list[ByteSeries]:
     """The last bytes of a job over time; nothing when it has ended."""
     from hostcc.measure import replay
 
-    answer: dict[str, Any] = ask(socket, "profile", 10.0, job=subject.name, series=True)
+    answer: dict[str, Any]
+    try:
+        answer = ask(socket, "profile", 10.0, job=subject.name, series=True)
+    except RefusedError as error:
+        if error.code != NoJobError.code:
+            raise
+        return []
     sent = answer.get("recording")
     if answer.get("schema") != PROFILE or sent is None:
         return []

@@ -15,6 +15,7 @@ import pytest
 
 from hostcc.cli import compare
 from hostcc.cli.main import main
+from hostcc.client import RefusedError
 from hostcc.errors import Exit, HostccError, InputError, NoAgentError
 from hostcc.measure.series import series
 from tests.daemon.api.recorded import status as recorded_status
@@ -37,6 +38,7 @@ class Agent:
         self.spans: list[tuple[float, str]] = [(0.0, "mltcp")]
         self.periodic, self.silent = periodic, silent
         self.dies_at_s = float("inf")
+        self.ends_at_s: dict[str, float] = {}
         self.gates = True
         self.state = "active"
         self.period_s, self.confidence = 0.25, 0.9
@@ -70,6 +72,8 @@ class Agent:
         return {"mode": self.mode, "hosts_told": 0, "together": self.gates, "lease_s": 15.0}
 
     def _profile(self, job: str, series: bool = False) -> dict[str, Any]:
+        if self.now_s >= self.ends_at_s.get(job, float("inf")):
+            raise RefusedError("no-job", f"no job {job} on this host")
         periodic = job in self.periodic
         figures: dict[str, Any] = {"periodic": periodic, "mean_period_s": self.period_s}
         figures["confidence"] = self.confidence
@@ -189,6 +193,17 @@ def test_too_few_iterations_are_no_answer(agent: Agent, capsys: pytest.CaptureFi
     agent.silent = True
     assert call("--for", "3m") == Exit.FAILED
     assert "not enough iterations: 0 in " in capsys.readouterr().out
+
+
+def test_a_job_that_ends_costs_the_others_nothing(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent.periodic, agent.ends_at_s = ("train", "idle"), {"idle": agent.now_s + 60}
+    assert call("--for", "10m", "--seed", "3", "--json") == Exit.FAILED
+    train, idle = json.loads(capsys.readouterr().out)["jobs"]
+    assert train["figures"][1]["gain"]["value"] == pytest.approx(1.25, rel=0.01)
+    assert idle["figures"] == []
+    assert "not enough iterations" in idle["reason"]
 
 
 @pytest.mark.parametrize(
