@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""A disk that is full or broken, which the output goes to."""
 
 
 class Exit(IntEnum):
@@ -70,6 +78,17 @@ class NoJobError(HostccError):
     """There is no job of that name."""
 
     code = "no-job"
+
+
+def unwritten(
+    path: Path, error: Exception, expected: str = "a file that can be written"
+) -> HostccError:
+    """Return the error for a file that could not be written: a wrong name is input, a full disk is
+    not."""
+    reason = getattr(error, "strerror", None) or str(error)
+    if getattr(error, "errno", None) in UNWRITABLE:
+        return HostccError(f"{path}: cannot be written: {reason}")
+    return InputError(f"{path}: expected {expected}, got: {reason}")
 
 
 def one_line(text: str) -> str:

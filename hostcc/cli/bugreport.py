@@ -23,7 +23,7 @@ from hostcc.cli.common import Subparsers, add_parser, add_socket_option, print_j
 from hostcc.cli.progress_bar import progress_bar
 from hostcc.cli.view import fetch
 from hostcc.client import ask
-from hostcc.errors import Exit, HostccError, InputError, one_line
+from hostcc.errors import Exit, HostccError, InputError, one_line, unwritten
 from hostcc.foreign import say
 from hostcc.version import version
 
@@ -99,7 +99,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write(out: Path, files: Mapping[str, bytes], folder: str) -> None:
-    """Write a new archive that only its owner may read.  Raises InputError where that fails."""
+    """Write a new archive that only its owner may read; part of one is not left behind.
+
+    Raises HostccError.
+    """
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as archive:
         for name, content in sorted(files.items()):
@@ -108,13 +111,15 @@ def write(out: Path, files: Mapping[str, bytes], folder: str) -> None:
             archive.addfile(entry, io.BytesIO(content))
     try:
         fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(gzip.compress(raw.getvalue()))
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(gzip.compress(raw.getvalue()))
+        except OSError:
+            out.unlink(missing_ok=True)
+            raise
     except OSError as error:
-        raise InputError(
-            f"{out}: expected a file that does not exist yet and can be written, got: "
-            f"{error.strerror}"
-        ) from None
+        expected = "a file that does not exist yet and can be written"
+        raise unwritten(out, error, expected) from None
 
 
 def _pieces(path: Path, found: Mapping[str, bytes]) -> Iterator[tuple[str, Callable[[], bytes]]]:

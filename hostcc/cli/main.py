@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import codecs
 import contextlib
-import errno
 import importlib
 import io
 import json
@@ -20,7 +19,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from hostcc.cli.parser import Parser, UsageError
-from hostcc.errors import Exit, HostccError, one_line
+from hostcc.errors import UNWRITABLE, Exit, HostccError, one_line
 from hostcc.foreign import in_json, say
 
 COMMANDS = {
@@ -57,9 +56,6 @@ COMMANDS = {
     "bench": "measurements behind the claims",
     "evidence": "published figures beside those found here",
 }
-
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""A disk that is full or broken, which the output goes to."""
 
 ERROR = "hostcc.error/1"
 EPILOG = """\

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hostcc.cli.common import Subparsers, add_parser, add_socket_option, print_json
-from hostcc.errors import Exit, InputError
+from hostcc.errors import Exit, unwritten
 from hostcc.foreign import say
 
 SCHEMA = "hostcc.report/1"
@@ -62,12 +62,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write(out: Path, text: bytes) -> None:
-    """Write it beside its place, then put it there.  Raises InputError."""
+    """Write it beside its place, then put it there.  Raises HostccError."""
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         beside.write_bytes(text)
         beside.replace(out)
     except (OSError, ValueError) as error:
         beside.unlink(missing_ok=True)
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{out}: expected a file that can be written, got: {reason}") from None
+        raise unwritten(out, error) from None

@@ -12,7 +12,7 @@ from hostcc.answers.view import View
 from hostcc.cli.common import Subparsers, add_client_options, add_parser, decoded
 from hostcc.cli.viewfile import MAX_BYTES
 from hostcc.client import ask
-from hostcc.errors import Exit, HostccError, InputError
+from hostcc.errors import Exit, HostccError, unwritten
 from hostcc.foreign import in_json, say
 
 EPILOG = """\
@@ -42,10 +42,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         args.out.write_text(f"{text}\n", encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"{args.out}: expected a file that can be written, got: {reason}"
-        ) from None
+        raise unwritten(args.out, error) from None
     say(f"view {answer.digest} written to {args.out}")
     return Exit.OK
 

@@ -18,7 +18,8 @@ from hostcc.client import RefusedError
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.planner import Planner
 from hostcc.daemon.planning.view_export import exported
-from hostcc.errors import InputError, NoAgentError
+from hostcc.errors import Exit, HostccError, InputError, NoAgentError
+from tests.cli.full_disk import full_disk
 from tests.schedule.views import job, one_link
 
 pytestmark = pytest.mark.unit
@@ -155,3 +156,12 @@ def test_no_file_is_replaced(agent: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file that does not exist yet"):
         call(tmp_path)
     assert (tmp_path / "report.tar.gz").read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_part_of_an_archive(agent: dict[str, Any], tmp_path: Path) -> None:
+    """It would be in the way of the next one."""
+    before = list(tmp_path.iterdir())
+    with full_disk(), pytest.raises(HostccError, match="cannot be written: File too") as caught:
+        call(tmp_path)
+    assert caught.value.exit_status is Exit.FAILED
+    assert list(tmp_path.iterdir()) == before

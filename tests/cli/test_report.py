@@ -19,8 +19,9 @@ from hostcc.cli import bugreport, report, report_evidence, report_page, view
 from hostcc.client import RefusedError
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.view_export import exported
-from hostcc.errors import InputError, NoAgentError
+from hostcc.errors import Exit, HostccError, InputError, NoAgentError
 from tests.cli import report_world
+from tests.cli.full_disk import full_disk
 
 pytestmark = pytest.mark.unit
 
@@ -244,3 +245,10 @@ def test_a_place_that_cannot_be_written(answers: dict[str, Any], tmp_path: Path)
     with pytest.raises(InputError, match="expected a file that can be written"):
         call("--out", str(tmp_path / "folder"))
     assert [one.name for one in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_full_disk_is_no_wrong_input(answers: dict[str, Any], tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(HostccError, match="cannot be written: File too") as caught:
+        call("--out", str(tmp_path / "r.html"))
+    assert caught.value.exit_status is Exit.FAILED
+    assert not list(tmp_path.iterdir())

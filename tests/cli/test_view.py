@@ -19,8 +19,9 @@ from hostcc.cli import plan, view, viewfile
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.planner import Planner
 from hostcc.daemon.planning.view_export import exported
-from hostcc.errors import HostccError, InputError
+from hostcc.errors import Exit, HostccError, InputError
 from hostcc.model import ClusterView
+from tests.cli.full_disk import full_disk
 from tests.schedule.views import job, one_link
 
 pytestmark = pytest.mark.unit
@@ -121,3 +122,9 @@ def test_an_empty_view_is_one(answer: dict[str, Any], capsys: pytest.CaptureFixt
     answer |= msgspec.to_builtins(empty)
     assert call() == 0
     assert viewfile.view_of(capsys.readouterr().out.encode(), "OUT") == ClusterView(digest="e")
+
+
+def test_a_full_disk_is_no_wrong_input(answer: dict[str, Any], tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(HostccError, match="cannot be written: File too") as caught:
+        call("--out", str(tmp_path / "view.json"))
+    assert caught.value.exit_status is Exit.FAILED
