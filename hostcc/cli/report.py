@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hostcc.cli.common import Subparsers, add_parser, add_socket_option, print_json
-from hostcc.errors import Exit, unwritten
+from hostcc.errors import Exit, InputError, unwritten
 from hostcc.foreign import say
 
 SCHEMA = "hostcc.report/1"
@@ -48,7 +48,13 @@ def run(args: argparse.Namespace) -> int:
         found = report_evidence.of_archive(args.archive)
     else:
         found = report_evidence.of_agent(args.socket)
-    text = report_page.page(found).encode()
+    try:
+        text = report_page.page(found).encode()
+    except (ArithmeticError, OSError, ValueError) as error:
+        if args.archive is None:
+            raise
+        words = f"{args.archive}: expected figures of an agent, got: {error}"
+        raise InputError(words) from None  # those of an archive may be anything
     write(args.out, text)
     if args.json:
         print_json({"schema": SCHEMA, "file": str(args.out), "bytes": len(text),

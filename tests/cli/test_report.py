@@ -6,6 +6,7 @@ import argparse
 import gzip
 import io
 import json
+import math
 import re
 import tarfile
 from html.parser import HTMLParser
@@ -205,6 +206,32 @@ def test_an_archive_that_is_none(content: bytes, expected: str, tmp_path: Path) 
         call("--from", str(file), "--out", str(out))
     assert "\n" not in str(caught.value)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("op", "at", "value"),
+    [
+        ("status", ("agent", "uptime_s"), math.nan),
+        ("history", ("end",), 1e17),
+        ("history", ("end",), 1e300),
+        ("history", ("jobs", 0, "sent", 59), math.inf),
+        ("plan", ("jobs", 0, "shift_s"), math.inf),
+    ],
+)
+def test_figures_of_an_archive_that_no_agent_has(
+    op: str, at: tuple[Any, ...], value: float, answers: dict[str, Any], tmp_path: Path
+) -> None:
+    *way, last = at
+    inside = answers[op]
+    for key in way:
+        inside = inside[key]
+    inside[last] = value
+    file = tmp_path / "b.tar.gz"
+    files = {f"{name}.json": json.dumps(answer).encode() for name, answer in answers.items()}
+    del files["view.json"]
+    file.write_bytes(packed(files))
+    with pytest.raises(InputError, match="expected figures of an agent, got: "):
+        call("--from", str(file), "--out", str(tmp_path / "r.html"))
 
 
 def test_an_archive_that_unpacks_to_too_much(
