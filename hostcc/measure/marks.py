@@ -178,11 +178,11 @@ class MarkReceiver:
 
     def poll(self) -> list[Mark]:
         """The marks since the last call; forgets processes that have ended."""
-        now, found = self._clock_ns(), list[Mark]()
+        found = list[Mark]()
         for sender in list(self._senders.values()):
-            sender.count, times = new_times(
-                os.pread(sender.fd, SIZE, 0), sender.count, sender.last_ns, now
-            )
+            raw = os.pread(sender.fd, SIZE, 0)
+            now = self._clock_ns()  # after it: what is in it is no mark of the future
+            sender.count, times = new_times(raw, sender.count, sender.last_ns, now)
             if times:
                 sender.last_ns = times[-1]
                 sender.times.extend(times)

@@ -138,6 +138,31 @@ def test_a_process_of_no_job(receiver: MarkReceiver, sender: Sender) -> None:
     assert open_files() == files
 
 
+def test_marks_that_are_made_while_others_are_read(path: str, jobs: dict[int, str]) -> None:
+    """The last of a thousand senders is read some tens of milliseconds after the first."""
+    sender = Sender(path)
+    jobs[sender.pid] = "a"
+    marking = False
+
+    def clock_ns() -> int:
+        now = time.monotonic_ns()
+        if marking:
+            sender.mark(3)
+        return now
+
+    receiver = MarkReceiver(path, jobs.get, clock_ns=clock_ns)
+    sender.mark(1)
+    receiver.admit(receiver.take())
+    marking = True
+    receiver.poll()
+    marking = False
+    receiver.poll()
+    assert len(receiver.times("a")[sender.pid]) == 4
+    receiver.close()
+    receiver.close_socket()
+    sender.end()
+
+
 def test_an_agent_that_starts_later(path: str) -> None:
     sender = Sender(path, hello_every_ns=0)
     assert sender.mark(3) == 3  # nobody listens
