@@ -437,9 +437,10 @@ else:
 
 def part_of(row: Row) -> Part:
     """A row of `parts`, with its figures if they are as declared; those of an agent of another
-    version may not be."""
+    version may not be, and an archive of an agent's answers may have anything."""
     if isinstance(row, Part):
         return row
-    with suppress(ValidationError):
-        return convert(row, PARTS.get(row["name"], Part))
-    return convert(row, Part)
+    for kind in (PARTS.get(str(row.get("name")), Part), Part):
+        with suppress(ValidationError):
+            return convert(row, kind)
+    return Part()

@@ -23,3 +23,8 @@ def test_a_part_that_is_declared_has_its_figures() -> None:
 )
 def test_one_of_another_version_has_its_name_and_state(row: dict[str, object]) -> None:
     assert part_of(row) == Part(name=str(row["name"]), state="off")
+
+
+@pytest.mark.parametrize("row", [{}, {"name": ["gpu"]}, {"name": "gpu", "state": None}])
+def test_a_row_that_says_nothing_of_a_part(row: dict[str, object]) -> None:
+    assert part_of(row) == Part()
