@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.client import SOCKET_VARIABLE
 from tests.tools.tracer import TOOLS
 
 pytestmark = pytest.mark.slow
@@ -39,6 +40,12 @@ def test_help_has_an_example_and_the_page_every_option(name: str) -> None:
     for option in options - {"--help"}:
         assert f"`{option}" in section or f"`{option}" in common, option
     assert f"tools/{name} " in section
+
+
+@pytest.mark.unit
+def test_the_page_names_the_variable_with_the_socket() -> None:
+    common = DOC.partition("## Options")[2].partition("\n## ")[0]
+    assert f"`{SOCKET_VARIABLE}`" in common
 
 
 @pytest.mark.unit
