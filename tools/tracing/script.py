@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostcc.errors import Exit, HostccError
+from hostcc.errors import UNWRITABLE, Exit, HostccError
 from hostcc.foreign import say
 
 MAX_DURATION_S = 7 * 86400.0
@@ -169,6 +169,12 @@ def run(
         return error.exit_status
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        out.note(f"cannot write the output: {error.strerror}")
+        return Exit.FAILED
     return Exit.OK
 
 

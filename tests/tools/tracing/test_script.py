@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import signal
 
@@ -97,6 +98,7 @@ def test_output(capsys: pytest.CaptureFixture[str]) -> None:
         (SetupError("bad"), 2),
         (NoAgentError("bad"), 3),
         (BrokenPipeError(), 0),
+        (OSError(errno.ENOSPC, "No space left on device"), 1),
         (None, 0),
     ],
 )
