@@ -68,9 +68,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write(out: Path, text: bytes) -> None:
-    """Write it beside its place, then put it there.  Raises HostccError."""
+    """Write it beside its place, then put it there; what is no file, as /dev/stdout, stays what it
+    is.  Raises HostccError."""
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
+        if out.is_symlink() or (out.exists() and not out.is_file() and not out.is_dir()):
+            out.write_bytes(text)
+            return
         beside.write_bytes(text)
         beside.replace(out)
     except (OSError, ValueError) as error:

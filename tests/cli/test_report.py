@@ -7,8 +7,10 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 import tarfile
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -272,6 +274,25 @@ def test_a_place_that_cannot_be_written(answers: dict[str, Any], tmp_path: Path)
     with pytest.raises(InputError, match="expected a file that can be written"):
         call("--out", str(tmp_path / "folder"))
     assert [one.name for one in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_is_no_file_is_not_replaced_by_one(answers: dict[str, Any], tmp_path: Path) -> None:
+    """As /dev/stdout and /dev/null are not: root may do that."""
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.touch()
+    link.symlink_to(target)
+    assert call("--out", str(link)) == 0
+    assert link.is_symlink()
+    assert target.stat().st_size > 0
+    os.mkfifo(pipe)
+    read = list[bytes]()
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    assert call("--out", str(pipe)) == 0
+    reader.join(10)
+    assert pipe.is_fifo()
+    assert len(read[0]) == target.stat().st_size
+    assert sorted(tmp_path.iterdir()) == [link, pipe, target]
 
 
 def test_a_full_disk_is_no_wrong_input(answers: dict[str, Any], tmp_path: Path) -> None:
