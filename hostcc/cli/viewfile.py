@@ -48,7 +48,7 @@ class JobGiven(_Given, frozen=True):
     period_s: NotNegative = 0.0
     comm_s: NotNegative = 0.0
     bytes_to: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=100_000)] = ()
-    weight: NotNegative = 1.0
+    weight: Annotated[float, Meta(ge=1e-30, le=1e30)] = 1.0
     slowdown: NotNegative = 1.0
     phase_s: Annotated[float, Meta(ge=-1e30, le=1e30)] | None = None
     confidence: Share = 1.0

@@ -177,13 +177,23 @@ def test_generated_views_read_back() -> None:
             {"jobs": [{"job": "a/b", "compute_s": 1, "comm_start_s": 1, "work": 1, "gpus": 1}]},
             "job",
         ),
+        (
+            {
+                "jobs": [
+                    {"job": job, "compute_s": 1, "comm_start_s": 1, "work": 1, "gpus": 1}
+                    | {"weight": 0}
+                    for job in "ab"
+                ]
+            },
+            r"jobs\[0\].weight: expected",
+        ),
     ],
 )
 def test_wrong_files_are_refused(path: str, change: dict[str, Any], words: str) -> None:
     given_ = json.loads(Path(path).read_text())
     Path(path).write_text(json.dumps(given_ | change))
     with pytest.raises(InputError, match=words) as error:
-        call(path)
+        call(path, "--explain", "a")
     assert is_one_line(str(error.value))
     assert path in str(error.value)
 
