@@ -38,7 +38,7 @@ class DiscoverConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     enabled: bool = True
     every_s: Annotated[float, Meta(ge=1, le=3600)] = 10.0
-    """Seconds between passes; longer if a pass takes more than a 500th of that."""
+    """Seconds between passes; longer if a pass takes more than a 100th of that."""
     manage: bool = True
     """Whether found jobs are managed like others; otherwise they are only measured."""
     move: Literal["auto", "never"] = "auto"
