@@ -89,7 +89,8 @@ class Gpus:
 
     def view(self) -> GpuPart:
         """How many GPUs are read, or why none."""
-        return GpuPart(gpus=self._gpus, reason=self.why or None)
+        why = self.why
+        return GpuPart(gpus=0 if why else self._gpus, reason=why or None)
 
     @property
     def why(self) -> str:

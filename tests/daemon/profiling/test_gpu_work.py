@@ -75,6 +75,16 @@ def test_a_job_that_comes_back_under_its_name_has_done_nothing_yet(
         asyncio.run(part.tick())
     jobs.append("train")
     assert part.intervals("train") == ()
+
+
+def test_no_gpu_is_read_without_a_driver_that_was_there(tmp_path: Path) -> None:
+    driver = Driver()
+    part = Gpus(ToyHost(tmp_path), Seven, lambda: ["train"], lambda: driver)
+    part.start()
+    until(part, lambda: part.view().gpus == 1)
+    driver.why = "the NVIDIA driver is not loaded"
+    until(part, lambda: part.why == driver.why)
+    assert part.view().gpus == 0
     part.stop()
 
 
