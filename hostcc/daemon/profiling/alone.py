@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.measure.pattern_watch import SAME_BYTES
+
 MIN_ITERATIONS = 8
 """Iterations under mode off that a figure rests on, at least."""
 MIN_BY_BYTES = 40
@@ -28,6 +30,14 @@ class OffPeriod:
     iterations: int
     shortest_s: float | None = None
     """None: single iterations were not analysed yet."""
+    iteration_bytes: float | None = None
+    """Sent in one of them; None: unknown."""
+
+    def is_of(self, iteration_bytes: float | None) -> bool:
+        """Say whether it can be of the iterations that send so much; other ones are no measure."""
+        if not iteration_bytes or not self.iteration_bytes:
+            return True
+        return abs(iteration_bytes / self.iteration_bytes - 1) <= SAME_BYTES
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,8 @@ class HistoryKeeper:
         measured = known.measured if known is not None else None
         sure = measured is not None and measured.confidence >= ENOUGH and not measured.irregular
         off = self._off.get(row.name)
+        if off and measured and sure and not off.is_of(measured.tx_bytes):
+            off = None
         alone = alone_time(
             silence_s=measured.communication_start_s if measured and sure else None,
             link_time_s=measured.link_time_s if measured and sure else None,
@@ -238,7 +240,7 @@ class HistoryKeeper:
                 continue
             found = _off_period(known.measured, window, there[name], now_s)
             if found is not None:
-                self._off[name] = found
+                self._off[name] = replace(found, iteration_bytes=known.measured.tx_bytes)
                 if name in off:
                     yield name, found.mean_s
 

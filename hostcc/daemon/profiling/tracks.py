@@ -61,8 +61,8 @@ class Track:
     """Bytes sent and received so far."""
     to: dict[Address, tuple[float, float]] = field(default_factory=dict)
     """Destination -> (sent, received), older bytes counting less."""
-    alone_s: float = 0.0
-    """The period that was measured while it went first; 0: none was."""
+    alone: tuple[float, float | None] = 0.0, None
+    """The period, and bytes of an iteration, that were measured while it went first; 0: none."""
     sparse: bool = True
     """Whether the bins that wait are mostly empty, so that they take little memory."""
     failure: str = ""
@@ -147,6 +147,14 @@ class Track:
     def period_s(self) -> float:
         """0 while it is not known."""
         return (self.watch.found.period_s if self.watch is not None else None) or 0.0
+
+    @property
+    def alone_s(self) -> float:
+        """The period while it went first; 0: not known, or an iteration has other bytes now."""
+        period_s, before = self.alone
+        now = self.watch.found.bytes_per_iteration if self.watch is not None else None
+        is_other = before and now and abs(now / before - 1) > watching.SAME_BYTES
+        return 0.0 if is_other else period_s
 
     @property
     def wanted_s(self) -> float:

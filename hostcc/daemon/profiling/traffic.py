@@ -458,7 +458,7 @@ class Traffic:
 
     def _note_alone(self, track: Track) -> None:
         if track.watch is not None and track.watch.found.period_s is not None:
-            track.alone_s = track.watch.found.period_s
+            track.alone = track.watch.found.period_s, track.watch.found.bytes_per_iteration
 
     def _close_meter(self) -> None:
         if self._metering is not None:

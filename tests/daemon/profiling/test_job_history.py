@@ -74,7 +74,7 @@ def test_rates_and_iteration_times(host: Host) -> None:
 def test_mode_off_is_measured_and_compared_with(host: Host) -> None:
     agent = host.agent()
     keeper, clock = keeper_of(agent)
-    began = clock.now_s
+    began, sent = clock.now_s, 400.0
 
     def known(name: str) -> Any:
         """Iterations of 0.4 s, begun before mode off, too."""
@@ -82,11 +82,12 @@ def test_mode_off_is_measured_and_compared_with(host: Host) -> None:
         measured = SimpleNamespace(
             fold=SimpleNamespace(begins_ns=begins_ns), confidence=0.9, irregular=False,
             communication_start_s=0.2, link_time_s=0.1, mean_period_s=0.4, period_s=0.4,
-            tx_bytes=400.0, background_bytes_per_s=0.0,
+            tx_bytes=sent, background_bytes_per_s=0.0,
         )  # fmt: skip
         return SimpleNamespace(measured=measured, track=SimpleNamespace(alone_s=0.0))
 
     async def body(request: Ask) -> None:
+        nonlocal sent
         await request("register", job="a")
         host.join("a")
         traffic = agent.roster.measurement.traffic
@@ -111,6 +112,9 @@ def test_mode_off_is_measured_and_compared_with(host: Host) -> None:
             await keeper.tick()
             (row,) = (await request("status"))["jobs"]
             assert row["off_s"] == pytest.approx(0.4)  # still what was then
+            sent = 1200.0
+            (row,) = (await request("status"))["jobs"]
+            assert row["off_s"] is None  # these are other iterations
 
     play(agent, body)
 

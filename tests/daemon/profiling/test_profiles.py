@@ -14,6 +14,7 @@ from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.profiles import JobFacts, known, summary, to_share
 from hostcc.daemon.profiling.routes import Route, used
 from hostcc.daemon.profiling.tracks import Track
+from hostcc.daemon.profiling.traffic import Traffic
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure.destinations import DESTINATION, address
 from hostcc.measure.gpu.readings import Source
@@ -21,6 +22,7 @@ from hostcc.measure.meter import RX, TX
 from hostcc.measure.series import ByteSeries, part, series
 from hostcc.measure.work import Interval
 from hostcc.schedule.assumed_work import ASSUMED_HOST_FLOP_PER_S
+from tests.daemon.profiling.hosts import ToyHost
 from tests.measure.addresses import packed
 from tests.measure.jobs import regular
 from tests.measure.test_silences import SENT, SILENCE
@@ -145,10 +147,26 @@ def test_of_an_irregular_job_the_mean_period_is_told() -> None:
 
 
 def test_slower_than_alone(track: Track) -> None:
-    track.alone_s = 0.08
+    track.alone = 0.08, None
     assert profiles.slowdown(known(LiveJob("a"), track, JobFacts())) == pytest.approx(
         1.25, rel=0.01
     )
+
+
+@pytest.mark.parametrize(("burst", "slower"), [(1.0, 3.0), (3.0, 1.0)])
+def test_a_time_alone_is_of_iterations_with_the_same_bytes(
+    track: Track, tmp_path: Path, burst: float, slower: float
+) -> None:
+    """A job that is three times as long for want of room, and one that has become another one."""
+    Traffic(ToyHost(tmp_path), list, lambda _: JobFacts())._note_alone(track)
+    later = regular(300, 60, share=0.4 * burst / 3, start_ns=4_000_000_000)
+    assert later.tx.sum() / 60 == pytest.approx(20_000 * burst, rel=0.1)
+    for at in range(0, len(later), 1000):
+        track.take(part(later, at, at + 1000))
+        track.analyse(track.collect())
+    found = known(LiveJob("a"), track, JobFacts())
+    assert found.measured.period_s == pytest.approx(0.3, rel=0.01)
+    assert profiles.slowdown(found) == pytest.approx(slower, rel=0.02)
 
 
 def test_unknown_is_said_with_the_reason(track: Track) -> None:
@@ -199,7 +217,7 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
     latest, job, beside = ProfileCache(), LiveJob("a"), JobFacts(boundaries_s=[1.0, 1.1])
     first = latest.known(job, track, beside)
     assert latest.known(LiveJob("a"), track, JobFacts(boundaries_s=[1.0, 1.1])) is first
-    track.alone_s = 0.05
+    track.alone = 0.05, None
     assert profiles.slowdown(first) == pytest.approx(2, rel=0.01)
     heavier = latest.known(job._replace(weight=2.0), track, beside)
     assert heavier.job.weight == 2.0
