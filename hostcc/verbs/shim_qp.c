@@ -249,12 +249,12 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const v
 	int error, planned, changed = 0;
 	uint32_t port = 0;
 
-	if (!attr->ah_attr.is_global)
-		return shim_real.modify_qp(qp, attr, mask);
-	planned = !shim_plan_now(&job);
-	if (!(one = add(qp)))
+	planned = attr->ah_attr.is_global && !shim_plan_now(&job);
+	if (!attr->ah_attr.is_global || !(one = add(qp)))
 		return shim_real.modify_qp(qp, attr, mask);
 	pthread_mutex_lock(&one->lock);
+	one->stuck = 0; /* whatever became of an earlier connection */
+	one->count->port = 0;
 	one->av = attr->ah_attr;
 	one->label = attr->ah_attr.grh.flow_label;
 	one->our_port = shim_left_port(&one->av, caller);

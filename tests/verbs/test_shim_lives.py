@@ -14,6 +14,7 @@ import pytest
 from hostcc.pcie.library import HERE as PCIE
 from hostcc.verbs.build import HERE, SHIM, VERBS_HEADER
 from hostcc.verbs.plan_region import BurstGate, PlanRegion, RdmaJob
+from hostcc.verbs.ports import label_of
 from hostcc.verbs.process_counts import address_of, read_counts
 from hostcc.verbs.queue_pair_bins import bin_files, open_bins
 from tests.verbs.test_shim_native import NATIVE, THERE, places, program
@@ -107,5 +108,21 @@ def test_a_queue_pair_that_is_reset_and_connected_anew(odd: Path, places: Places
     assert file is not None
     assert {address_of(row["dgid"].tobytes()) for row in file.rows} == {"198.18.0.2"}
     file.close()
+    one.end()
+    plan.close()
+
+
+@pytest.mark.parametrize("what", ["reset", "drained"])
+def test_a_queue_pair_that_is_connected_anew_takes_its_planned_path(
+    odd: Path, places: Places, what: str
+) -> None:
+    """Also where the job had drained it, after which it was not to be changed; and later moves."""
+    plan = steered(places)
+    one = Odd(odd, what, places)
+    one.go()
+    assert one.says() == f"{label_of(50000):#x} {0x20}"
+    assert one.says() == "good"
+    plan.publish([RdmaJob("job", 0x20, ((THERE, (50001,)),))])
+    one.until(lambda count: [(qp.port, qp.moves) for qp in count.qps] == [(50001, 1)])
     one.end()
     plan.close()

@@ -3,7 +3,7 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
- *         |reused|lengths|errors|bursts|vector|again
+ *         |reused|lengths|errors|bursts|vector|again|reset|drained
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.  Flow label and class are those of ODD_LABEL and ODD_CLASS, and the
@@ -83,6 +83,16 @@ static struct ibv_qp *connected(uint32_t number)
 
 	connect_to(qp, 1);
 	return qp;
+}
+
+/* The vector that it has now. */
+static void say_vector(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	ibv_query_qp(qp, &attr, IBV_QP_AV, &init);
+	printf("%#x %u\n", attr.ah_attr.grh.flow_label, attr.ah_attr.grh.traffic_class);
 }
 
 static uint32_t length = 4096;
@@ -346,12 +356,20 @@ static int do_it(const char *what, int number)
 	}
 	if (!strcmp(what, "bursts"))
 		return iterate();
-	if (!strcmp(what, "vector")) { /* that it has now */
-		struct ibv_qp_init_attr init;
-		struct ibv_qp_attr attr;
+	if (!strcmp(what, "reset") || !strcmp(what, "drained")) { /* connected anew, to the same place */
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
 
-		ibv_query_qp(qp, &attr, IBV_QP_AV, &init);
-		printf("%#x %u\n", attr.ah_attr.grh.flow_label, attr.ah_attr.grh.traffic_class);
+		if (*what == 'd' && ibv_modify_qp(qp, &attr, IBV_QP_STATE))
+			return 0;
+		attr.qp_state = IBV_QPS_RESET;
+		if (ibv_modify_qp(qp, &attr, IBV_QP_STATE))
+			return 0;
+		connect_to(qp, 1);
+		say_vector(qp);
+		return 1;
+	}
+	if (!strcmp(what, "vector")) {
+		say_vector(qp);
 		return 1;
 	}
 	if (!strcmp(what, "env"))
