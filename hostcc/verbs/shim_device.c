@@ -46,12 +46,12 @@ static struct shim_device *room_for(const struct ibv_context *context)
 
 int shim_device_hook(struct ibv_context *context, shim_post post, shim_poll poll)
 {
-	struct shim_device *one = NULL;
+	struct shim_device *one;
 
 	pthread_mutex_lock(&lock);
-	if (context->ops.post_send == post) {
-		one = shim_device_find(context);
-	} else if ((one = room_for(context))) {
+	one = room_for(context);
+	/* Once: what is there later may be another tool's, which calls us. */
+	if (one && one->context != context) {
 		one->post = context->ops.post_send;
 		one->poll = context->ops.poll_cq;
 		atomic_store(&one->taken, 1);

@@ -353,6 +353,15 @@ def test_devices_that_are_closed_leave_their_place(
     one.end()
 
 
+def test_another_tool_that_looks_at_posts(odd: Path, places: Places, region: PlanRegion) -> None:
+    """It comes after the shim, and before the device's next queue pair; each post counts once."""
+    one = Odd(odd, "wrapped", places)
+    one.go()
+    assert one.says() == "good"
+    one.until(lambda count: [pair.bytes for pair in count.qps] == [SIZE, 0])
+    one.end()
+
+
 def test_a_device_is_closed_under_its_queue_pair(odd: Path, places: Places) -> None:
     """Neither is touched again when the plan changes, others are moved."""
     plan = steered(places)

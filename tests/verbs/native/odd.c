@@ -3,7 +3,7 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
- *         |reused|lengths|errors|bursts|vector|again|reset|drained
+ *         |reused|lengths|errors|bursts|vector|again|reset|drained|wrapped
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.  Flow label and class are those of ODD_LABEL and ODD_CLASS, and the
@@ -77,12 +77,17 @@ static void connect_to(struct ibv_qp *qp, char to)
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-static struct ibv_qp *connected(uint32_t number)
+static struct ibv_qp *connected_by(struct ibv_context *context, uint32_t number)
 {
-	struct ibv_qp *qp = fake_qp(fake_context(), number);
+	struct ibv_qp *qp = fake_qp(context, number);
 
 	connect_to(qp, 1);
 	return qp;
+}
+
+static struct ibv_qp *connected(uint32_t number)
+{
+	return connected_by(fake_context(), number);
 }
 
 /* The vector that it has now. */
@@ -223,6 +228,23 @@ static int iterate(void)
 			if (poll() != 1)
 				return 0;
 	}
+}
+
+/* Another tool that looks at posts and polls, and goes on to what was there before it. */
+static int (*behind_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static int (*behind_poll)(struct ibv_cq *, int, struct ibv_wc *);
+static int seen_by_tool;
+
+static int tool_post(struct ibv_qp *pair, struct ibv_send_wr *list, struct ibv_send_wr **bad)
+{
+	seen_by_tool++;
+	return behind_post(pair, list, bad);
+}
+
+static int tool_poll(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+	seen_by_tool++;
+	return behind_poll(cq, most, wc);
 }
 
 static void connect_another(void)
@@ -367,6 +389,14 @@ static int do_it(const char *what, int number)
 		connect_to(qp, 1);
 		say_vector(qp);
 		return 1;
+	}
+	if (!strcmp(what, "wrapped")) { /* and then another queue pair of the same device */
+		behind_post = qp->context->ops.post_send;
+		behind_poll = qp->context->ops.poll_cq;
+		qp->context->ops.post_send = tool_post;
+		qp->context->ops.poll_cq = tool_poll;
+		connected_by(qp->context, NUMBER + 1);
+		return !post() && poll() == 1 && seen_by_tool == 2;
 	}
 	if (!strcmp(what, "vector")) {
 		say_vector(qp);
