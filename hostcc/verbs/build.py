@@ -19,9 +19,10 @@ SHIM = cc.shared_library(
     HERE / "libhostcc-rdma.so",
     (HERE / "shim.c", HERE / "shim_qp.c", HERE / "shim_gate.c", HERE / "shim_turn.c",
      HERE / "shim_device.c", HERE / "shim_bins.c", HERE / "shim_burst.c", HERE / "shim_files.c",
-     HERE / "shim_libraries.c", HERE / "plan.c", *PCIE.sources),
+     HERE / "shim_libraries.c", HERE / "shim_state.c", HERE / "plan.c", *PCIE.sources),
     exports=(
-        "ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout",
+        "ibv_modify_qp", "ibv_query_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym",
+        "hcc_plan_layout",
     ),
     libraries=cc.OLD_GLIBC_LIBRARIES,
 )  # fmt: skip

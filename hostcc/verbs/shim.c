@@ -2,7 +2,7 @@
 /*
  * The transport shim: LD_PRELOADed into a job by `hostcc run --rdma`.
  *
- * It interposes ibv_modify_qp, ibv_destroy_qp and ibv_close_device.  Without an agent every call
+ * It interposes ibv_modify_qp, ibv_query_qp, ibv_destroy_qp and ibv_close_device.  Without an agent every call
  * passes unchanged, and the shim only records queue pairs.  When the agent's plan has this job,
  * new queue pairs get their path and class, existing ones are moved, and one thread keeps them
  * in line with the plan.
@@ -290,6 +290,22 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return error;
 }
 
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init)
+{
+	int before, error;
+
+	pthread_once(&resolved, resolve);
+	if (!shim_real.query_qp)
+		return ENOSYS;
+	if (following <= 0)
+		return shim_real.query_qp(qp, attr, mask, init);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	error = shim_query(qp, attr, mask, init);
+	pthread_setcancelstate(before, NULL);
+	return error;
+}
+
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	int before, error;
@@ -334,6 +350,8 @@ EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char
 
 		if (found && !strcmp(name, "ibv_modify_qp"))
 			return (void *)ibv_modify_qp;
+		if (found && !strcmp(name, "ibv_query_qp"))
+			return (void *)ibv_query_qp;
 		if (found && !strcmp(name, "ibv_destroy_qp"))
 			return (void *)ibv_destroy_qp;
 		if (found && !strcmp(name, "ibv_close_device"))

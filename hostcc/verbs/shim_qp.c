@@ -309,11 +309,9 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const voi
 	if (!one)
 		return shim_real.modify_qp(qp, attr, mask);
 	pthread_mutex_lock(&one->lock);
-	if (state >= 0 && one->away)
-		one->away = one->stuck = 0;
+	error = one->away ? shim_modify_away(one, attr, mask) : shim_real.modify_qp(qp, attr, mask);
 	if (mask & IBV_QP_AV || state == IBV_QPS_SQD)
 		one->stuck = 1; /* the job does such things itself */
-	error = shim_real.modify_qp(qp, attr, mask);
 	if (!error && state >= 0)
 		set_ready(one, state == IBV_QPS_RTS);
 	if (!error && state == IBV_QPS_RESET)
@@ -360,15 +358,6 @@ void shim_close(struct ibv_context *context)
 	shim_device_forget(context);
 }
 
-/*
- * libibverbs notes the state in what the job has of its queue pair, too.  Work may be posted in SQD
- * as before, but UCX aborts where it is not noted as RTS.
- */
-static void hide_move(struct ibv_qp *qp)
-{
-	qp->state = IBV_QPS_RTS;
-}
-
 static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, const struct ibv_ah_attr *av)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -378,7 +367,7 @@ static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, const struct ibv
 		attr.ah_attr = *av;
 	error = shim_real.modify_qp(qp, &attr, av ? IBV_QP_STATE | IBV_QP_AV : IBV_QP_STATE);
 	if (!error)
-		hide_move(qp);
+		shim_hide_move(qp);
 	return error;
 }
 
@@ -440,7 +429,7 @@ static int go_on(struct shim_qp *one, uint64_t now, int nudge)
 		one->away = 0;
 		return 1;
 	}
-	hide_move(one->qp);
+	shim_hide_move(one->qp);
 	if (attr.sq_draining && now - one->away_ns > DRAIN_NS)
 		move_failed(one);
 	if (!attr.sq_draining)

@@ -33,7 +33,7 @@ def where(name, version):
             return line.split()[-1].rpartition("/")[2].partition(".so")[0]
 print(where(b"ibv_modify_qp", b"IBVERBS_1.1"), where(b"ibv_destroy_qp", b"IBVERBS_1.1"),
       where(b"ibv_close_device", b"IBVERBS_1.1"), where(b"ibv_query_qp", b"IBVERBS_1.1"),
-      where(b"ibv_modify_qp", b"NO_SUCH"))
+      where(b"ibv_query_port", b"IBVERBS_1.1"), where(b"ibv_modify_qp", b"NO_SUCH"))
 """
 
 
@@ -52,7 +52,7 @@ def test_any_program_runs() -> None:
 def test_who_asks_libibverbs_by_name_gets_the_shims() -> None:
     """NCCL loads libibverbs itself and looks its functions up by version."""
     done = preloaded(sys.executable, "-c", LOOKUPS)
-    assert done.stdout.split() == [*["libhostcc-rdma"] * 3, "libibverbs", "None"], done
+    assert done.stdout.split() == [*["libhostcc-rdma"] * 4, "libibverbs", "None"], done
 
 
 def test_it_needs_nothing_and_shows_nothing() -> None:
@@ -61,7 +61,8 @@ def test_it_needs_nothing_and_shows_nothing() -> None:
     ).stdout
     names = {line.split()[2] for line in shown.splitlines()}
     assert names == {
-        "ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout"
+        "ibv_modify_qp", "ibv_query_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym",
+        "hcc_plan_layout",
     }  # fmt: skip
     needed = subprocess.run(
         ["readelf", "-d", str(SHIM.target)], capture_output=True, text=True, check=True

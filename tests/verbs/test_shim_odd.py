@@ -208,10 +208,10 @@ def test_mlx5s_own_call_moves_without_draining(odd: Path, places: Places, what: 
     plan.close()
 
 
-def stuck(odd: Path, places: Places) -> tuple[Odd, PlanRegion]:
+def stuck(odd: Path, places: Places, what: str = "slow") -> tuple[Odd, PlanRegion]:
     """A job with a path whose move to another one was given up, and its plan."""
     plan = steered(places)
-    one = Odd(odd, "slow", places)
+    one = Odd(odd, what, places)
     one.go()
     assert one.says() == "slow"
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
@@ -239,6 +239,19 @@ def test_what_has_drained_late_takes_the_path_of_the_plan_then(odd: Path, places
     one.go()
     assert one.says() == "good"
     one.until(lambda count: (count.qps[0].port, count.qps[0].moves) == (50002, 1))
+    one.end()
+    plan.close()
+
+
+@pytest.mark.parametrize("what", ["attributes", "leave"])
+def test_the_job_changes_a_queue_pair_that_is_being_moved(
+    odd: Path, places: Places, what: str
+) -> None:
+    """As in RTS, which it takes it to be in; the device refuses that while it drains."""
+    one, plan = stuck(odd, places, what)
+    one.go()
+    assert one.says() == "good"
+    one.until(lambda count: count.qps[0].port == 50001)
     one.end()
     plan.close()
 

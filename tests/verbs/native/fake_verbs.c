@@ -91,12 +91,20 @@ static int busy(const struct fake_qp *self)
 	return self->drains || __atomic_load_n(&fake_slow, __ATOMIC_RELAXED);
 }
 
+/* The state that it is in, whatever it says when asked. */
+enum ibv_qp_state fake_state(const struct ibv_qp *qp)
+{
+	return __atomic_load_n(&((const struct fake_qp *)qp)->attr.qp_state, __ATOMIC_ACQUIRE);
+}
+
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct fake_qp *self = (struct fake_qp *)qp;
 	int from = self->attr.qp_state, to = mask & IBV_QP_STATE ? (int)attr->qp_state : from;
 
-	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+	if (from == IBV_QPS_SQD && !(mask & (IBV_QP_STATE | IBV_QP_AV))) {
+		/* other attributes are taken at any time */
+	} else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
 		if (mask != IBV_QP_STATE)
 			return fail(EINVAL);
 		self->drains = 1 + rand() % 3;
@@ -107,7 +115,11 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
 		if (busy(self) || mask != IBV_QP_STATE)
 			return fail(EINVAL);
+	} else if (to != IBV_QPS_ERR && from == IBV_QPS_SQD && busy(self)) {
+		return fail(EINVAL); /* so does Soft-RoCE */
 	}
+	if (to == IBV_QPS_RESET)
+		self->drains = 0;
 	if (mask & IBV_QP_AV)
 		self->attr.ah_attr = attr->ah_attr;
 	self->attr.qp_state = (enum ibv_qp_state)to;

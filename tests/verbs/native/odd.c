@@ -4,6 +4,7 @@
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|back|refuse|crowd|devices N|undestroyed
  *         |reused|lengths|errors|bursts|vector|again|reset|drained|wrapped
+ *         |attributes|leave
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.  Flow label and class are those of ODD_LABEL and ODD_CLASS, and the
@@ -37,6 +38,7 @@ extern unsigned long fake_moves;
 extern void (*fake_destroyed)(void);
 struct ibv_context *fake_context(void);
 struct ibv_qp *fake_qp(struct ibv_context *context, uint32_t number);
+enum ibv_qp_state fake_state(const struct ibv_qp *qp);
 
 static struct ibv_qp *qp;
 static void *mlx5; /* as libibverbs loads a provider */
@@ -164,15 +166,41 @@ static int post_invalidate(void)
 /* Whether it gets there. */
 static int in_state(enum ibv_qp_state state)
 {
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-
 	for (int tries = 0; tries < 3000; tries++) {
-		if (!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == state)
+		if (fake_state(qp) == state)
 			return 1;
 		usleep(10000);
 	}
 	return 0;
+}
+
+/* Whether libibverbs says, when asked, that the job may post. */
+static int says_ready(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return !ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS &&
+	       !attr.sq_draining;
+}
+
+static int has_drained(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {.sq_draining = 1};
+
+	while (!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.sq_draining)
+		;
+	return attr.qp_state == IBV_QPS_SQD; /* of the job's own wish */
+}
+
+/* A move that does not come to an end has begun, and the test knows it when it lets us go on. */
+static void begin_slow_move(void)
+{
+	fake_slow = 1;
+	puts("slow");
+	fflush(stdout);
+	getchar();
 }
 
 /* Whether libibverbs has noted that the job may post, but for the moments in which the shim looks. */
@@ -334,12 +362,28 @@ static int do_it(const char *what, int number)
 		return *port_of_mlx5() == 0 && in_state(IBV_QPS_RTS);
 	}
 	if (!strcmp(what, "slow")) { /* a move that does not come to an end until a line comes */
-		fake_slow = 1;
-		puts("slow");
-		fflush(stdout);
-		getchar();
-		status = noted_as_ready() && in_state(IBV_QPS_SQD);
+		begin_slow_move();
+		status = noted_as_ready() && in_state(IBV_QPS_SQD) && says_ready();
 		__atomic_store_n(&fake_slow, 0, __ATOMIC_RELAXED);
+		return status && in_state(IBV_QPS_RTS) && !post();
+	}
+	if (!strcmp(what, "attributes")) { /* set others of it meanwhile, as is done in RTS */
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .min_rnr_timer = 12};
+
+		begin_slow_move();
+		status = in_state(IBV_QPS_SQD) &&
+			 !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER);
+		__atomic_store_n(&fake_slow, 0, __ATOMIC_RELAXED);
+		return status && in_state(IBV_QPS_RTS) && !post();
+	}
+	if (!strcmp(what, "leave")) { /* reset meanwhile, and connected anew */
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+		begin_slow_move();
+		status = in_state(IBV_QPS_SQD) && !ibv_modify_qp(qp, &attr, IBV_QP_STATE) &&
+			 fake_state(qp) == IBV_QPS_RESET;
+		__atomic_store_n(&fake_slow, 0, __ATOMIC_RELAXED);
+		connect_to(qp, 1);
 		return status && in_state(IBV_QPS_RTS) && !post();
 	}
 	if (!strcmp(what, "lengths")) { /* many short messages, and later a long one */
@@ -381,7 +425,7 @@ static int do_it(const char *what, int number)
 	if (!strcmp(what, "reset") || !strcmp(what, "drained")) { /* connected anew, to the same place */
 		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
 
-		if (*what == 'd' && ibv_modify_qp(qp, &attr, IBV_QP_STATE))
+		if (*what == 'd' && (ibv_modify_qp(qp, &attr, IBV_QP_STATE) || !has_drained()))
 			return 0;
 		attr.qp_state = IBV_QPS_RESET;
 		if (ibv_modify_qp(qp, &attr, IBV_QP_STATE))
