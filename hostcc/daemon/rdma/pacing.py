@@ -45,7 +45,7 @@ class Sizes:
         found: dict[str, int] = {}
         for pid, size in self._sizes.items():
             job = self._jobs[pid]
-            found[job] = max(found.get(job, 0), round(size))
+            found[job] = max(found.get(job, 1), round(size))
         return found
 
 

@@ -108,6 +108,18 @@ def test_mode_mltcp_follows_the_iteration(tmp_path: Path) -> None:
     assert stage.read() == PLAIN
 
 
+def test_iterations_of_less_than_a_byte(tmp_path: Path) -> None:
+    """As a job may say of itself."""
+    stage = Stage(tmp_path, "on")
+    stage.begin()
+    for step in range(1, 4):
+        stage.process.count(step, iterations=step * 10**6, now=1)
+        stage.tick()
+    assert stage.read()[Knob.AI_RATE] > PLAIN[Knob.AI_RATE]  # all of an iteration is sent
+    stage.part.stop()
+    assert stage.read() == PLAIN
+
+
 def test_a_port_of_several_jobs_is_left_alone(stage: Stage) -> None:
     stage.world.job("b")
     stage.world.process("b", os.getppid())

@@ -306,6 +306,20 @@ def test_pacing_only_of_those_that_share(tmp_path: Path) -> None:
     assert (told["a"].f_milli[0], told["a"].f_milli[32]) == (250, 2000)
 
 
+def test_a_job_that_counts_nonsense_stops_nobodys_pacing(tmp_path: Path) -> None:
+    """It says of itself that its iterations have less than a byte each."""
+    stage = Stage(tmp_path, pace=True)
+    two_jobs(stage)
+    stage.part.start()
+    stage.sending = {}
+    for step in range(1, 4):
+        stage.world.process("a", os.getpid()).count(step, iterations=step * 10**6)
+        stage.world.process("b", os.getppid()).count(step * 10**8, iterations=step)
+        stage.run(1)
+    told = stage.told().jobs
+    assert (told["a"].iteration_bytes, told["b"].iteration_bytes) == (1, 10**8)
+
+
 def test_without_steering_nobody_is_asked(tmp_path: Path) -> None:
     stage = Stage(tmp_path, steer=False)
     two_jobs(stage)
