@@ -130,7 +130,7 @@ def read_iteration(path: Path) -> int | None:
 def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
     """Remove files of killed processes, those of bins too; returns how many."""
     removed = 0
-    for path in [*_named(prefix), *_named(bins_prefix(prefix))]:
+    for path, _ in [*_named(prefix), *_named(bins_prefix(prefix))]:
         if _is_left(path):
             path.unlink(missing_ok=True)
             removed += 1
@@ -143,12 +143,15 @@ def bins_prefix(prefix: Path) -> Path:
 
 
 def files_of(prefix: Path) -> list[tuple[Path, int]]:
-    """List (file, process) of the files that are somebody's, by name; each process has one."""
-    found: dict[int, Path] = {}
-    for path in _named(prefix):
+    """List (file, process) of the files that are somebody's, by name; each process has one.
+
+    Others' files that are named after it do not take its place: an owner has one for it, too.
+    """
+    found: dict[tuple[int, int], Path] = {}
+    for path, owner in _named(prefix):
         if (pid := _process_of(path)) is not None:
-            found.setdefault(pid, path)
-    return [(path, pid) for pid, path in found.items()]
+            found.setdefault((pid, owner), path)
+    return [(path, pid) for (pid, _), path in found.items()]
 
 
 def user_of(pid: int, proc: Path = Path("/proc")) -> int | None:
@@ -159,17 +162,18 @@ def user_of(pid: int, proc: Path = Path("/proc")) -> int | None:
         return None
 
 
-def _named(prefix: Path) -> list[Path]:
-    # The files PREFIX.PID and PREFIX.SPACE-PID, by name; nobody's crowd hides those of others.
+def _named(prefix: Path) -> list[tuple[Path, int]]:
+    # The files PREFIX.PID and PREFIX.SPACE-PID and their owners, by name; nobody's crowd hides
+    # those of others.
     start = len(prefix.name) + 1
     listed = prefix.parent.glob(f"{prefix.name}.*")
-    owned, found = Counter[int](), list[Path]()
+    owned, found = Counter[int](), list[tuple[Path, int]]()
     for path in sorted(one for one in listed if _NUMBERS.match(one.name[start:])):
         with suppress(OSError):
             owner = path.lstat().st_uid
             owned[owner] += 1
             if owned[owner] <= MAX_FILES_PER_USER:
-                found.append(path)
+                found.append((path, owner))
     return found[:MAX_COUNT_FILES]
 
 

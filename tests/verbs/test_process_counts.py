@@ -148,6 +148,21 @@ def test_a_crowd_of_files_hides_nobody_elses(path: Path, monkeypatch: pytest.Mon
     assert listed == [10, 11, 12, 2**22 + 7]
 
 
+def test_a_file_that_is_named_after_a_process_hides_not_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a process in a PID namespace.  Absent: another user; whose files are is told instead."""
+    own = in_namespace(path, "4026532000-1")
+    with locked(own) as pid:
+        other = in_namespace(path, str(pid))
+
+        def facts(self: Path) -> os.stat_result:
+            return os.stat_result((0, 0, 0, 1, int(self == other), 0, 0, 0, 0, 0))
+
+        monkeypatch.setattr(Path, "lstat", facts)
+        assert set(process_counts.files_of(path)) == {(own, pid), (other, pid)}
+
+
 def test_files_of_ended_namespaces_are_swept(path: Path) -> None:
     """Not of those that live, and not before a process can have locked what it has made."""
     used, left, fresh = (in_namespace(path, f"4026532000-{number}") for number in (1, 2, 3))
