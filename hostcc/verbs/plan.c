@@ -118,9 +118,10 @@ int hcc_plan_alive(const struct hcc_plan_map *map)
 
 	if (!map->plan)
 		return 0;
+	/* First: one that is written after we look at the clock would seem to be of the future. */
+	beat = atomic_load_explicit(&map->plan->beat, memory_order_acquire);
 	clock_gettime(CLOCK_MONOTONIC, &clock);
 	now = (uint64_t)clock.tv_sec * 1000000000ull + (uint64_t)clock.tv_nsec;
-	beat = atomic_load_explicit(&map->plan->beat, memory_order_relaxed);
 	stale = atomic_load_explicit(&map->plan->stale_us, memory_order_relaxed);
 	if (stale > MAX_STALE_US)
 		stale = MAX_STALE_US;

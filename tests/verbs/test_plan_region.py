@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,15 @@ def test_only_plans_are_removed(path: Path) -> None:
     assert plan_region.remove(path)
     assert not path.exists()
     assert not plan_region.remove(path)
+
+
+def test_a_heartbeat_that_comes_while_a_job_looks(tmp_path: Path) -> None:
+    """It is of after the look at the clock, which is no sign of garbage (native/alive.c)."""
+    program = tmp_path / "alive"
+    subprocess.run(
+        ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{HERE}", "-o", str(program),
+         str(Path(__file__).parent / "native/alive.c")],
+        check=True,
+    )  # fmt: skip
+    done = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "good\n"
