@@ -5,8 +5,8 @@
  *
  * The interfaces are NCCL's ncclEnv_v1_t (2.28.9 and newer) and ncclEnv_v2_t (2.30.7 and newer,
  * which also gives the function that logs).  Every other variable, and this one when the job
- * has set it, no agent lives or the plan has no class, comes from the plugin that the job has
- * besides (nccl_next.c), else from the environment.
+ * has set it, no agent lives, the plan has no class or the transport shim gives it, comes from the
+ * plugin that the job has besides (nccl_next.c), else from the environment.
  */
 #define _GNU_SOURCE
 #include "nccl_env.h"
@@ -114,8 +114,9 @@ static const char *class_of_job(const char **reason, struct hcc_rdma_job *job)
 		*reason = "the agent's plan does not have the job";
 	} else if (!(job->flags & HCC_RDMA_CLASS)) {
 		*reason = "the agent's plan gives no class (rdma.dscp)";
-	} else if (atomic_load(&map.plan->long_bytes) && dl_iterate_phdr(is_shim, NULL)) {
-		*reason = "libhostcc-rdma.so gives the plan's class to long messages alone";
+	} else if (dl_iterate_phdr(is_shim, NULL)) {
+		/* It takes one of NCCL's for the job's choice, which it keeps. */
+		*reason = "libhostcc-rdma.so gives the plan's class";
 	} else {
 		uint32_t index = job->traffic_class & 0xff;
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.verbs.build import VERBS_HEADER
+from hostcc.verbs.build import SHIM, VERBS_HEADER
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
+from tests.verbs.test_nccl_env import Host, host
 from tests.verbs.test_shim_native import places, program
 from tests.verbs.test_shim_odd import Odd, Places, a_fake_mlx5, a_stand_in, odd
 
-__all__ = ["odd", "places", "program"]
+__all__ = ["host", "odd", "places", "program"]
 pytestmark = [
     pytest.mark.unit,
     pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
@@ -112,4 +113,17 @@ def test_without_an_agent_ucxs_vector_is_as_it_was(odd: Path, places: Places) ->
     one.go()
     assert one.says() == f"{UCX_LABEL:#x} {UCX_CLASS}"
     assert one.says() == "good"
+    one.end()
+
+
+def test_a_class_that_nccl_asked_hostccs_plugin_for_follows_the_plan(
+    odd: Path, places: Places, region: PlanRegion, host: Host
+) -> None:
+    """It is no choice of the job's, so it changes with the plan, as without the plugin."""
+    nccl = Host(host.program, places[0])
+    given_class = nccl.answers(LD_PRELOAD=str(SHIM.target))[1].replace("(null)", "0")
+    one = Odd(odd, "vector", places, given(ODD_CLASS=given_class))
+    one.until(lambda count: count.qps[0].traffic_class == CLASS)
+    region.publish([RdmaJob("job", CLASS + 8, ((THERE, (PORT,)),))])
+    one.until(lambda count: (count.qps[0].traffic_class, count.qps[0].moves) == (CLASS + 8, 1))
     one.end()
