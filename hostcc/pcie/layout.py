@@ -15,7 +15,7 @@ class Slot(ctypes.Structure):
 
     _fields_ = (
         ("pid", _u32), ("level", _u32), ("bell", _u32), ("reserved", _u32), ("pidns", _u64),
-        ("ticket", _u64), ("since", _u64), ("padding", _u64 * 3),
+        ("ticket", _u64), ("since", _u64), ("seen", _u64), ("padding", _u64 * 2),
     )  # fmt: skip
 
 
@@ -48,5 +48,5 @@ def expected() -> tuple[int, ...]:
         Region.beat.offset, Region.stale_us.offset,
         Link.linger_us.offset, Link.granule.offset, Link.given_up.offset, Link.owner.offset,
         Link.last_use.offset, Link.slots.offset, Slot.pidns.offset, Slot.since.offset,
-        LEVELS, CLIENTS, MAX_LINKS, NAME_BYTES, VERSION,
+        Slot.seen.offset, LEVELS, CLIENTS, MAX_LINKS, NAME_BYTES, VERSION,
     )  # fmt: skip

@@ -43,6 +43,7 @@ const uint32_t hcc_sem_layout[] = {
 	offsetof(struct hcc_sem_link, given_up), offsetof(struct hcc_sem_link, owner),
 	offsetof(struct hcc_sem_link, last_use), offsetof(struct hcc_sem_link, slots),
 	offsetof(struct hcc_sem_slot, pidns), offsetof(struct hcc_sem_slot, since),
+	offsetof(struct hcc_sem_slot, seen),
 	HCC_SEM_LEVELS, HCC_SEM_CLIENTS, HCC_SEM_MAX_LINKS, HCC_SEM_NAME, HCC_SEM_VERSION, 0,
 };
 
@@ -181,6 +182,7 @@ static int take(struct hcc_sem *sem, uint64_t expected, uint64_t now)
 		return 0;
 	sem->held = word;
 	sem->bytes = 0;
+	atomic_store_explicit(&sem->link->slots[sem->slot].seen, now, memory_order_relaxed);
 	return 1;
 }
 
@@ -383,14 +385,12 @@ void hcc_sem_set_level(struct hcc_sem *sem, uint32_t level)
 	atomic_store(&sem->link->slots[sem->slot].level, level);
 }
 
-static int claim(struct hcc_sem_link *link, uint32_t slot, uint32_t level)
+/* Take a place that was `pid`'s, 0: nobody's. */
+static int occupy(struct hcc_sem_link *link, uint32_t slot, uint32_t pid, uint32_t level)
 {
 	struct hcc_sem_slot *one = &link->slots[slot];
-	uint32_t pid = atomic_load(&one->pid);
 	uint64_t owner;
 
-	if (pid && !dead(link, slot))
-		return 0;
 	if (!atomic_compare_exchange_strong(&one->pid, &pid, hcc_os_pid()))
 		return 0;
 	HCC_POINT();
@@ -400,8 +400,41 @@ static int claim(struct hcc_sem_link *link, uint32_t slot, uint32_t level)
 		atomic_compare_exchange_strong(&link->owner, &owner, 0);
 	atomic_store(&one->pidns, hcc_os_pidns());
 	atomic_store(&one->level, level);
+	atomic_store(&one->seen, hcc_os_now());
 	atomic_fetch_and(&link->waiting, ~bit(slot));
 	return 1;
+}
+
+static int claim(struct hcc_sem_link *link, uint32_t slot, uint32_t level)
+{
+	uint32_t pid = atomic_load(&link->slots[slot].pid);
+
+	return (!pid || dead(link, slot)) && occupy(link, slot, pid, level);
+}
+
+/*
+ * Where all places are taken: nobody knows which processes of other PID namespaces have died, so
+ * the one that took part least lately makes room.  If it lives after all, two share a place, and
+ * wait for their patience at most.
+ */
+static int displace(struct hcc_sem_link *link, uint32_t *slot, uint32_t level)
+{
+	uint64_t waiting = atomic_load(&link->waiting), ours = hcc_os_pidns(), oldest = UINT64_MAX;
+	int owner = owner_slot(atomic_load(&link->owner));
+	uint32_t pid = 0;
+
+	for (uint32_t index = 0; index < HCC_SEM_CLIENTS; index++) {
+		struct hcc_sem_slot *one = &link->slots[index];
+		uint64_t seen = atomic_load(&one->seen);
+
+		if (!ours || atomic_load(&one->pidns) == ours || waiting & bit(index) ||
+		    (int)index == owner || seen >= oldest)
+			continue;
+		oldest = seen;
+		*slot = index;
+		pid = atomic_load(&one->pid);
+	}
+	return oldest < UINT64_MAX && occupy(link, *slot, pid, level);
 }
 
 struct hcc_sem *hcc_sem_join(const struct hcc_sem_map *map, uint32_t link, uint32_t level)
@@ -419,6 +452,8 @@ struct hcc_sem *hcc_sem_join(const struct hcc_sem_map *map, uint32_t link, uint3
 	for (sem->slot = 0; sem->slot < HCC_SEM_CLIENTS; sem->slot++)
 		if (claim(sem->link, sem->slot, level))
 			return sem;
+	if (displace(sem->link, &sem->slot, level))
+		return sem;
 	free(sem);
 	return NULL;
 }

@@ -28,7 +28,8 @@ struct hcc_sem_slot {
 	_Atomic uint64_t pidns;  /* inode of its PID namespace; another's pids say nothing */
 	_Atomic uint64_t ticket; /* order of arrival among waiters */
 	_Atomic uint64_t since;  /* CLOCK_MONOTONIC ns at which it began to wait */
-	uint64_t padding[3];
+	_Atomic uint64_t seen;   /* the same, at which it joined or took the link last */
+	uint64_t padding[2];
 };
 
 struct hcc_sem_link {

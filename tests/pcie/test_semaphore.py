@@ -190,6 +190,33 @@ def test_room_and_refusals(path: Path) -> None:
         Semaphores.create([], path)
 
 
+def test_processes_of_other_pid_namespaces_take_no_room_for_ever(path: Path) -> None:
+    """Nobody can tell which of them have died, so who took part least lately makes room; not who
+    has the link, who waits, or one of this namespace that lives."""
+    with Semaphores.create([("link", QUIET)], path) as region:
+        members = [region.join(0, 0) for _ in range(layout.CLIENTS)]
+        slots = region._links[0].slots
+        elsewhere = slots[0].pidns + 1
+        for index in (7, 8, 9, 10):  # number 1 each, as in pods
+            slots[index].pid, slots[index].pidns = 1, elsewhere
+        for member in (members[8], members[10]):  # uses the link, and later
+            assert member.enter()
+            member.leave()
+        assert members[7].enter()  # has it
+        region._links[0].waiting = 1 << 9
+        more = [region.join(0, 0)]
+        assert [slots[index].pid for index in (7, 8, 9, 10)] == [1, os.getpid(), 1, 1]
+        more.append(region.join(0, 0))
+        assert [slots[index].pid for index in (7, 8, 9, 10)] == [1, os.getpid(), 1, os.getpid()]
+        with pytest.raises(HostccError, match="no room for more"):
+            region.join(0, 0)
+        members[7].leave()  # and sees that nobody waits for so long
+        more.append(region.join(0, 0))
+        assert [slots[index].pidns for index in (7, 9)] == [elsewhere, elsewhere - 1]
+        for member in (*members, *more):
+            member.close()
+
+
 def test_what_is_no_region_is_refused(path: Path) -> None:
     with pytest.raises(HostccError):
         Semaphores.open(path)
