@@ -49,11 +49,15 @@ class Keeper:
             self._write_link(name, settings)
 
     def number(self, name: str, settings: Settings) -> int | None:
-        """Return the number of a link, which it keeps; None: there is no room for another."""
+        """Return the number of a link, which it keeps; None: there is no room for another.
+
+        From now on it is shared as these settings say.
+        """
         if name not in self._names:
             if len(self._names) >= layout.MAX_LINKS:
                 return None
             self._names.append(name)
+        if self._settings.get(name) != settings:
             self.set(name, settings)
         return self._names.index(name)
 

@@ -66,7 +66,6 @@ class Turns:
         self._read_tree, self._look = tree, look
         self._clock = clock
         self._keeper: Keeper | None = None
-        self._settings = Settings()
         self._tree: tuple[float, Tree] | None = None
         self._use = GpuUse()
         self._asked: asyncio.Task[GpuUse] | None = None
@@ -205,14 +204,8 @@ class Turns:
             return {}
         if self._keeper is None:
             self._keeper = self._make()
-        config = self._host.config.pcie
-        wanted = settings(config)
-        if wanted != self._settings:
-            self._settings = wanted
-            for link in self._shared.links:
-                if self._keeper.number(link, wanted) is not None:
-                    self._keeper.set(link, wanted)
-        numbers = {link: self._keeper.number(link, wanted) for link in self._shared.links}
+        keeper, wanted = self._keeper, settings(self._host.config.pcie)
+        numbers = {link: keeper.number(link, wanted) for link in self._shared.links}
         self._without_room = tuple(link for link, number in numbers.items() if number is None)
         made: dict[str, tuple[tuple[str, int], ...]] = {}
         for job, gates in self._shared.gates.items():
@@ -223,7 +216,6 @@ class Turns:
     def _make(self) -> Keeper:
         config = self._host.config
         path = Path(config.pcie.semaphores)
-        self._settings = settings(config.pcie)
         with self._host.journal.making(kinds.semaphores(path)):
             return Keeper(path, config.agent.heartbeat_stale_s, config.pcie.group)
 

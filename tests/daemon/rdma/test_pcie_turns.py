@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from hostcc.daemon.rdma.gpu_links import GpuUse
+from hostcc.daemon.rdma.pcie_links import SharedLinks
 from hostcc.daemon.rdma.pcie_turns import Turns
 from hostcc.errors import HostccError
 from hostcc.pcie import handout, sysfs
@@ -104,6 +105,25 @@ def test_settings_change_live(stage: Stage) -> None:
     stage.run()
     with Semaphores.open(Path(config.pcie.semaphores)) as region:
         assert region._links[0].granule == 4096
+    stage.part.stop()
+
+
+def test_settings_that_changed_while_a_link_was_not_shared(stage: Stage) -> None:
+    """Another one is, meanwhile."""
+    stage.part.start()
+    stage.run()  # they share the NIC's
+    nic = stage.part._shared
+    other = SharedLinks({"other": ("a", "b")}, {"a": ((NIC, "other"),), "b": ((NIC, "other"),)})
+    config = stage.world.host.config
+    stage.part._shared = other
+    assert stage.part._gates() == {"a": ((NIC, 1),), "b": ((NIC, 1),)}
+    pcie = msgspec.structs.replace(config.pcie, granule=4096)
+    stage.world.host.config = msgspec.structs.replace(config, pcie=pcie)
+    stage.part._gates()
+    stage.part._shared = nic
+    stage.part._gates()
+    with Semaphores.open(Path(config.pcie.semaphores)) as region:
+        assert [region._links[number].granule for number in (0, 1)] == [4096, 4096]
     stage.part.stop()
 
 
