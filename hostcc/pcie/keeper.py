@@ -42,8 +42,12 @@ class Keeper:
             os.close(self._fd)
             raise
 
-    def beat(self) -> None:
-        """Write the heartbeat and the header again, whatever others have written there."""
+    def beat(self, stale_s: float) -> None:
+        """Write the heartbeat and the header again, whatever others have written there.
+
+        Without the next one for `stale_s` nobody waits.
+        """
+        self._stale_s = stale_s
         self._write_header(time.monotonic_ns())
         for name, settings in self._settings.items():
             self._write_link(name, settings)

@@ -183,11 +183,17 @@ class PlanRegion:
         region = cls(path, mapped, jobs, file)
         header = region._header
         header.version, header.jobs, header.size = VERSION, jobs, size
-        header.stale_us = round(stale_s * 1e6)
-        header.long_bytes = long_bytes
+        region.set(stale_s, long_bytes)
         region.beat()
         header.magic = MAGIC
         return region
+
+    def set(self, stale_s: float, long_bytes: int) -> None:
+        """Change what `create` was given, live."""
+        self._header.stale_us = round(stale_s * 1e6)
+        if self._header.long_bytes != long_bytes:
+            self._header.long_bytes = long_bytes
+            self._renew()  # another queue pair may be one that the plan is for
 
     def beat(self) -> None:
         """Write the agent's heartbeat."""
@@ -207,6 +213,10 @@ class PlanRegion:
             index = taken.index(name) if name in taken else taken.index("")
             taken[index] = name
             self._write(index, entry)
+        self._renew()
+
+    def _renew(self) -> None:
+        # Shims look at all of their queue pairs.
         self._header.generation = (self._header.generation + 1) & 0xFFFFFFFF
 
     def _write(self, index: int, entry: JobEntry) -> None:

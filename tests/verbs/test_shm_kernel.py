@@ -133,7 +133,7 @@ def test_a_member_of_the_group_kills_nobody(program: Path, places: tuple[Path, P
 
     def beat() -> None:
         region.beat()
-        keeper.beat()
+        keeper.beat(60.0)
         keeper.states()
 
     until(lambda: job.poll() is not None and member.poll() is not None, "the end", 600.0, beat)

@@ -93,7 +93,7 @@ class Turns:
     async def tick(self) -> None:
         """Send the heartbeat; check which jobs share which links."""
         if self._keeper is not None:
-            self._keeper.beat()
+            self._keeper.beat(self._host.config.agent.heartbeat_stale_s)
         now = self._clock()
         if now < self._look_at:
             return

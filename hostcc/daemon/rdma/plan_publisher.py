@@ -112,11 +112,9 @@ class PlanPublisher:
     def start(self) -> None:
         """Create the shared memory; jobs that have an earlier agent's open take the new one."""
         mechanisms.undo_all(self._host.journal, (kinds.RDMA_PLAN,), "left by an earlier agent")
-        config = self._host.config
-        path, stale_s = Path(config.rdma.plan), config.agent.heartbeat_stale_s
+        path = Path(self._host.config.rdma.plan)
         with self._host.journal.making(kinds.rdma_plan(path)):
-            least = config.rdma.long_message_bytes
-            self._region = PlanRegion.create(path, MAX_JOBS, min(stale_s, 60.0), least)
+            self._region = PlanRegion.create(path, MAX_JOBS, *self._limits())
         ports = read_ports(self._tracker.sysfs)
         self._device_rates = {one.device: one.rate_bps / 8 for one in ports if one.rate_bps}
         self._events = self._link_events()
@@ -126,6 +124,7 @@ class PlanPublisher:
         """Send the heartbeat, read jobs' counters, publish what is new."""
         assert self._region is not None
         assert self._events is not None
+        self._region.set(*self._limits())
         self._region.beat()
         if events := self._events.read():
             self._ways.doubt_all(events[0])
@@ -193,6 +192,11 @@ class PlanPublisher:
             return {}
         self._publish_new()
         return self._host.config.shim_variables
+
+    def _limits(self) -> tuple[float, int]:
+        """Seconds after which there is no agent, and bytes of a long message."""
+        config = self._host.config
+        return min(config.agent.heartbeat_stale_s, 60.0), config.rdma.long_message_bytes
 
     # Deciding.
 

@@ -101,10 +101,12 @@ def test_settings_change_live(stage: Stage) -> None:
     stage.run()
     config = stage.world.host.config
     pcie = msgspec.structs.replace(config.pcie, granule=4096)
-    stage.world.host.config = msgspec.structs.replace(config, pcie=pcie)
+    agent = msgspec.structs.replace(config.agent, heartbeat_s=2.0, heartbeat_stale_s=5.0)
+    stage.world.host.config = msgspec.structs.replace(config, pcie=pcie, agent=agent)
     stage.run()
     with Semaphores.open(Path(config.pcie.semaphores)) as region:
         assert region._links[0].granule == 4096
+        assert region._region.stale_us == 5_000_000
     stage.part.stop()
 
 
@@ -186,7 +188,7 @@ def test_a_closed_region_makes_nobody_wait(tmp_path: Path) -> None:
     assert keeper.number("other", Settings()) == 1
     region = Semaphores.open(keeper.path)
     with region, region.join(0, 0) as holder, region.join(0, 5) as waiter:
-        keeper.beat()
+        keeper.beat(60.0)
         assert holder.enter()
         keeper.close()
         assert not waiter.enter()  # goes ahead without the link, at once

@@ -320,6 +320,27 @@ def test_a_job_that_counts_nonsense_stops_nobodys_pacing(tmp_path: Path) -> None
     assert (told["a"].iteration_bytes, told["b"].iteration_bytes) == (1, 10**8)
 
 
+def test_a_reload_reaches_the_jobs_that_run(stage: Stage) -> None:
+    """Heartbeats may come as rarely as is configured now; so do long messages."""
+    stage.world.job("a")
+    stage.part.start()
+    stage.run(1)
+    before = stage.told().header
+    assert (before.stale_us, before.long_bytes) == (1_500_000, 0)
+    config = stage.world.host.config
+    stage.world.host.config = msgspec.structs.replace(
+        config,
+        agent=msgspec.structs.replace(config.agent, heartbeat_s=2.0, heartbeat_stale_s=5.0),
+        rdma=msgspec.structs.replace(config.rdma, long_message_bytes=65536),
+    )
+    stage.run(1)
+    after = stage.told().header
+    assert (after.stale_us, after.long_bytes) == (5_000_000, 65536)
+    assert after.generation > before.generation  # so that shims look at their queue pairs again
+    stage.run(1)
+    assert stage.told().header.generation == after.generation
+
+
 def test_without_steering_nobody_is_asked(tmp_path: Path) -> None:
     stage = Stage(tmp_path, steer=False)
     two_jobs(stage)
