@@ -175,6 +175,8 @@ static void assign(struct shim_qp *one)
 			if (gates[number].sem && gates[number].link == planned[index].link)
 				found = (int)number + 1;
 	}
+	if (found != atomic_load(&one->gate))
+		shim_turn_gone(one); /* its completions will be counted elsewhere */
 	atomic_store(&one->gate, found);
 }
 

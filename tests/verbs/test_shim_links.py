@@ -29,7 +29,7 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.mark.parametrize("what", ["silent", "gone"])
+@pytest.mark.parametrize("what", ["silent", "gone", "moved"])
 def test_a_link_is_given_back(links: Path, what: str) -> None:
     """What no completion is going to say the end of does not keep it for ever."""
     done = subprocess.run([links, what], capture_output=True, text=True, check=False, timeout=60)

@@ -4,6 +4,7 @@
  *
  *     links silent    what completes while there is no agent is under way no more
  *     links gone      nor what a queue pair had under way that has failed, or is destroyed
+ *     links moved     nor what it had under way when its device got another link
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,26 @@ static void gone(void)
 	CHECK(gates[0].outstanding == 1 && !is_left());
 }
 
+static void moved(void)
+{
+	struct hcc_rdma_job job = {
+		.flags = HCC_RDMA_GATE, .gates = 2,
+		.gate = {{.device = "a", .link = 0}, {.device = "b", .link = 0}}};
+	static struct hcc_sem other;
+
+	strcpy(count.device, "a");
+	gates[1].sem = &other;
+	gates[1].link = 1;
+	shim_turn_posted(&pair, 2);
+	job.gate[0].link = 1; /* of the other device it stays */
+	shim_turn_plan(&job);
+	CHECK(pair.gate == 2 && sem.left && !gates[0].outstanding);
+	shim_turn_completed(&pair, 2);
+	shim_turn_posted(&pair, 1);
+	shim_turn_completed(&pair, 1);
+	CHECK(other.left && !gates[1].outstanding && !pair.at_link);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -73,6 +94,8 @@ int main(int argc, char **argv)
 		silent();
 	else if (!strcmp(what, "gone"))
 		gone();
+	else if (!strcmp(what, "moved"))
+		moved();
 	else
 		return 2;
 	puts("good");
