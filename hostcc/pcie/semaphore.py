@@ -47,7 +47,7 @@ class LinkState:
 
     name: str
     pids: tuple[int, ...]
-    """Participants."""
+    """Participants, but for those that are known to have died."""
     waiting: int
     handovers: int
     """Times that a participant waited and then got the link."""
@@ -244,12 +244,21 @@ def state_of(link: layout.Link) -> LinkState:
     """Read the state out of a link's memory."""
     return LinkState(
         bytes(link.name).decode(errors="replace"),
-        tuple(int(slot.pid) for slot in link.slots if slot.pid),
+        tuple(int(slot.pid) for slot in link.slots if slot.pid and not _has_died(slot)),
         int(link.waiting).bit_count(),
         int(link.handovers),
         int(link.rescues),
         int(link.given_up),
     )
+
+
+def _has_died(slot: layout.Slot) -> bool:
+    # Of a process in another PID namespace nobody knows.
+    try:
+        own = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return False
+    return bool(slot.pidns == own) and not Path("/proc", str(slot.pid)).exists()
 
 
 def us(seconds: float) -> int:

@@ -307,6 +307,20 @@ with Semaphores.open(Path(sys.argv[1])) as region:
 """
 
 
+def test_who_has_died_takes_part_no_more(path: Path) -> None:
+    with Semaphores.create([("a", Settings())], path) as region:
+        command = [sys.executable, "-c", KILLED, str(path), "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            assert region.states()[0].pids == (process.pid,)
+            process.kill()
+        assert region.states()[0].pids == ()
+        slot = region._links[0].slots[0]
+        slot.pidns += 1  # of another namespace nobody knows
+        assert region.states()[0].pids == (process.pid,)
+
+
 def test_killed_in_the_middle(path: Path) -> None:
     """Real processes die by SIGKILL wherever they are; who lives goes on at once."""
     rng = random.Random(1)
