@@ -41,11 +41,14 @@ void shim_gate_plan(const struct hcc_rdma_job *job)
 
 static void pause_until(uint64_t when, uint64_t now)
 {
-	uint64_t ns = when - now < MAX_PAUSE_NS ? when - now : MAX_PAUSE_NS;
-	struct timespec nap = {.tv_nsec = (long)ns};
+	uint64_t ns = when - now < MAX_PAUSE_NS ? when - now : MAX_PAUSE_NS, end = now + ns;
+	const struct timespec until = {.tv_sec = (time_t)(end / 1000000000ull),
+				       .tv_nsec = (long)(end % 1000000000ull)};
 
 	/* Not the C library's: a post is no place at which a thread may be cancelled. */
-	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, NULL);
+	while (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) &&
+	       errno == EINTR)
+		; /* by a signal, as a profiler sends many of */
 	atomic_fetch_add_explicit(&shim_counts->paced_ns, ns, memory_order_relaxed);
 }
 

@@ -30,7 +30,7 @@ def threads(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return program
 
 
-WHAT = ["pacer", "iterations", "steady", "turns", "ends", "extended", "bursts"]
+WHAT = ["pacer", "iterations", "steady", "turns", "ends", "extended", "bursts", "signals"]
 
 
 @pytest.mark.parametrize("what", WHAT)

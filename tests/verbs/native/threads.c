@@ -9,6 +9,7 @@
  *     threads ends        a wait ends at once when the link is none of ours any more
  *     threads extended    by the extended interface, too, none waits with the provider's lock
  *     threads bursts      who waits for its burst to begin has no link yet
+ *     threads signals     who is held back is so for as long as planned, whatever signals come
  */
 #include <errno.h>
 #include <stdio.h>
@@ -82,18 +83,24 @@ static struct ibv_qp_ex *to_extended(struct ibv_qp *qp)
 
 /* Time goes on when somebody sleeps, and when the test says so. */
 static _Atomic uint64_t fake_ns = START_NS, fake_step_ns;
-static _Thread_local uint64_t read_ns;
 static pthread_barrier_t barrier;
 
 uint64_t shim_now_ns(void)
 {
-	return read_ns = atomic_fetch_add(&fake_ns, fake_step_ns);
+	return atomic_fetch_add(&fake_ns, fake_step_ns);
 }
 
-static long fake_sleep(const struct timespec *nap)
+static _Thread_local int signals; /* that come while it sleeps */
+
+static long fake_sleep(const struct timespec *until)
 {
 	CHECK(!has_queue);
-	later(&fake_ns, read_ns + (uint64_t)nap->tv_nsec);
+	if (signals) {
+		signals--;
+		errno = EINTR;
+		return -1;
+	}
+	later(&fake_ns, (uint64_t)until->tv_sec * 1000000000ull + (uint64_t)until->tv_nsec);
 	return 0;
 }
 
@@ -173,6 +180,20 @@ static void pacer(void)
 	CHECK(counts.iteration == (uint64_t)THREADS * POSTS * BYTES);
 	CHECK(count.bytes == (uint64_t)THREADS * POSTS * BYTES);
 	CHECK(counts.iterations == 1);
+}
+
+static void interrupted(void)
+{
+	rate = 1000000000;
+	iteration_bytes = 0;
+	f_milli[HCC_RDMA_F_POINTS - 1] = 1000;
+	pacing = HCC_RDMA_RATE;
+	for (int index = 0; index < THREADS; index++) {
+		signals = index;
+		before_post(&pair, BYTES, 0);
+	}
+	CHECK(fake_ns == START_NS + (THREADS - 1) * BYTES);
+	CHECK(counts.paced_ns == (THREADS - 1) * BYTES);
 }
 
 static void steady(void)
@@ -288,6 +309,8 @@ int main(int argc, char **argv)
 		by_extended_interface();
 	else if (!strcmp(what, "bursts"))
 		bursts();
+	else if (!strcmp(what, "signals"))
+		interrupted();
 	else
 		return 2;
 	puts("good");
