@@ -70,6 +70,8 @@ def _check(name: str, args: argparse.Namespace) -> None:
     if args.report:
         if args.out is None:
             raise InputError("--report: expected --out DIR beside it, got none")
+        if name in registry.KEEP_NOTHING:
+            raise InputError("--report: this benchmark keeps no cases; run it without")
         if not args.out.is_dir():
             raise InputError(f"--out: expected the folder of an earlier run, got {args.out}")
     elif os.geteuid() and name not in registry.PURE:

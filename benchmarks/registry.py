@@ -84,6 +84,26 @@ PURE = frozenset(
     }
 )
 """They compute, and leave the kernel alone: no root needed."""
+KEEP_NOTHING = frozenset(
+    {
+        "control-abuse",
+        "dcqcn",
+        "engine",
+        "golden",
+        "gossip",
+        "gossip-abuse",
+        "one-way",
+        "pcie",
+        "plan-agreement",
+        "plan-cost",
+        "plan-time",
+        "probe-paths",
+        "replan",
+        "routing",
+        "shim",
+    }
+)
+"""Of their runs only the record is kept, so there is nothing to report anew."""
 
 
 class Benchmark(Protocol):

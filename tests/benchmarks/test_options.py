@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import options
-from benchmarks.registry import BENCHMARKS
+from benchmarks.registry import BENCHMARKS, KEEP_NOTHING
 from hostcc.cli.main import main
 from hostcc.errors import InputError
 
@@ -94,6 +94,27 @@ def test_a_report_of_nothing_keeps_the_record(
     assert main(["bench", "shifts", "--report", "--out", str(tmp_path)]) == 2
     assert "expected finished cases of these options, found none" in capsys.readouterr().err
     assert kept.read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", sorted(KEEP_NOTHING))
+def test_what_keeps_no_cases_reports_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / f"{name}.json"
+    kept.write_text("{}")
+    folder = [str(tmp_path)] * (name in ("golden", "routing"))
+    assert main(["bench", name, *folder, "--report", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "hostcc bench: --report: this benchmark keeps no cases; run it without\n"
+    )
+    assert kept.read_text() == "{}"
+
+
+def test_every_other_benchmark_knows_how_to_report() -> None:
+    keepers = ("run_cases(", "repeated(", "campaign.run(", "compared.measure(", "report_only")
+    for name, (module, _) in BENCHMARKS.items():
+        source = Path(sys.modules["benchmarks"].__path__[0], f"{module}.py").read_text()
+        assert any(word in source for word in keepers) == (name not in KEEP_NOTHING), name
 
 
 def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:

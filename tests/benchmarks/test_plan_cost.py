@@ -16,7 +16,6 @@ from hostcc.coord.core import codec
 from hostcc.coord.core.message import Message, Record, ViewReport
 from hostcc.coord.keys.files import read_secret
 from hostcc.coord.keys.keyring import Keyring
-from hostcc.errors import InputError
 
 pytestmark = pytest.mark.unit
 
@@ -91,5 +90,3 @@ def test_record(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert [goal.met for goal in found.goals[2:]] == [True, False]
     assert record.decode(record.encode(found)).rows == found.rows
-    with pytest.raises(InputError, match="--report"):
-        plan_cost.run(args, Context(1, None, report_only=True))

@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks import plan_time, record
 from benchmarks.context import Context
-from hostcc.errors import InputError
 from hostcc.schedule.plan import plan
 from hostcc.schedule.problem import build
 
@@ -40,5 +39,3 @@ def test_record(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert len(found.goals) == 3
     assert record.decode(record.encode(found)).rows == found.rows
-    with pytest.raises(InputError, match="--report"):
-        plan_time.run(argparse.Namespace(seed=0), Context(1, None, report_only=True))
