@@ -96,7 +96,7 @@ def _run(name: str, args: argparse.Namespace) -> int:
             say=_say if args.verbose else lambda _: None,
         )
         record = benchmark.run(args, context)
-    if args.report and not record.rows and not record.failures:
+    if args.report and not record.rows:
         raise InputError(
             f"{args.out}: expected finished cases of these options, found none: give those of the "
             "run, or leave --report out to measure"

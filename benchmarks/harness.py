@@ -73,11 +73,13 @@ def run_cases(
         context.out, kind, context.fresh, any_programs=context.report_only, convert=convert
     )
     measured: Measured[Key, Result] = Measured()
+    missing: list[str] = []
     for number, case in enumerate(cases):
         identity = case.identity()
         result = store.load(case.file, identity)
         if result is None:
             if context.report_only:
+                missing.append(case.title)
                 continue
             context.tell(case.title, number, len(cases))
             try:
@@ -91,6 +93,8 @@ def run_cases(
             store.save(case.file, identity, result)
             context.say(f"{number + 1}/{len(cases)} {case.title}: {short(result)}")
         measured.done.append((case, result))
+    if missing:
+        measured.failures.append(f"{len(missing)} of {len(cases)} cases, first {missing[0]}")
     measured.outdated = len(store.outdated)
     return measured
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from benchmarks import options
 from benchmarks.cases import CaseStore, Identity, identity_of
@@ -85,7 +85,10 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     results = _studied(args.cases, args.seed, args.errors, args.processes, context)
     if not results:
         raise InputError("--report: expected finished cases in --out DIR, got none")
-    return record(results, seed=args.seed, errors=args.errors)
+    found = record(results, seed=args.seed, errors=args.errors)
+    missing = args.cases - len(results)
+    failures = [f"{missing} of {args.cases} cases"] * bool(missing)
+    return structs.replace(found, failures=failures)
 
 
 def shares(

@@ -68,6 +68,7 @@ def test_a_report_measures_nothing_and_says_what_is_outdated(tmp_path: Path) -> 
     )
     assert shown.results == {"a": [Figure(10)]}
     assert shown.notes == ["1 cases are of other programs than today's"]
+    assert shown.failures == ["1 of 2 cases, first b, run 1"]
 
 
 def test_wrong_input_is_no_failed_case() -> None:
