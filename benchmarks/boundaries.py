@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+import hostcc
 from benchmarks import options
 from benchmarks.boundary_judge import (
     SMALL_BYTES,
@@ -135,8 +137,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 
 def _identity(name: str, variant: str, iterations: int, warm_up: int) -> Identity:
-    what = {"scenario": name, "variant": variant, "iterations": iterations, "warm_up": warm_up}
-    return identity_of(what, programs=True)
+    wanted = scenario.load(scenario.find(name))
+    what = {"scenario": wanted, "variant": variant, "iterations": iterations, "warm_up": warm_up}
+    return identity_of(what, code=map(Path, hostcc.__path__))
 
 
 def _measure_named(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -87,11 +87,19 @@ class CaseStore(Generic[Result]):
         self._written.add(path)
 
 
-def identity_of(what: Mapping[str, Any], *, programs: bool) -> Identity:
+def identity_of(
+    what: Mapping[str, Any], *, programs: bool = False, code: Iterable[Path] = ()
+) -> Identity:
     """A case's identity from its definition; with `programs`, what the agent puts into the
-    kernel is part of it: the BPF objects, and the modules that choose their parameters."""
+    kernel is part of it: the BPF objects, and the modules that choose their parameters.
+
+    `code`: files that are measured; a folder is its Python modules and BPF objects.
+    """
     digest = hashlib.sha256(msgspec.json.encode(what, order="deterministic"))
     definition = digest.hexdigest()[:32]
+    for path in code:
+        for file in sorted([*path.rglob("*.py"), *path.rglob("*.bpf.o")]) or [path]:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
     if programs:
         modules = sorted(Path(mltcp.__path__[0]).glob("*.py"))
         defaults = [Path(sections.__path__[0]) / name for name in ("job.py", "mltcp.py")]

@@ -82,10 +82,10 @@ def chunks(first: int, end: int) -> Iterator[range]:
 @cache
 def identity_of_code() -> Identity:
     """Cases are of one state of the core and of what drives it."""
-    files = sorted(Path(hostcc.coord.__path__[0]).glob("*.py"))
-    files += [Path(module.__file__ or "") for module in (gossip_history, gossip_world)]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:32]
-    return Identity(identity_of({"settings": asdict(SETTINGS)}, programs=False).definition, digest)
+    root = Path(hostcc.coord.__path__[0])
+    code = [*sorted(root.glob("*.py")), root / "core"]
+    code += [Path(module.__file__ or "") for module in (gossip_history, gossip_world)]
+    return identity_of({"settings": asdict(SETTINGS)}, code=code)
 
 
 def record(outcomes: Sequence[Outcome], unplayed: Sequence[str] = ()) -> Record:

@@ -86,7 +86,6 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         "run",
         {"members": args.members, "minutes": args.minutes},
         lambda _: measure(args.members, 60 * args.minutes, context),
-        programs=False,
     )
     return report(args.members, args.minutes, found, failures)
 

@@ -95,7 +95,6 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         "run",
         {"connections": args.connections},
         lambda _: asyncio.run(measure(args.connections)),
-        programs=False,
     )
     return Record(
         benchmark="gossip-transport",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import hostcc
 from benchmarks.cases import CaseStore, Identity, identity_of
 from benchmarks.context import Context
 from hostcc.bpf.loader.errors import BpfError
@@ -105,20 +107,19 @@ def repeated(
     name: str,
     parameters: Mapping[str, Any],
     measure: Callable[[int], Result],
-    *,
-    programs: bool = True,
 ) -> tuple[list[Result], list[str]]:
     """One measurement in every run: the results, and why others did not come about.
 
-    `measure` gets the number of the run, from 1; with `programs`, results of other programs
-    than today's are measured again.
+    `measure` gets the number of the run, from 1.  Whole agents are measured, so results of other
+    code of hostcc than today's are measured again.
     """
+    code = [Path(path) for path in hostcc.__path__]
     cases = [
         Case(
             None,
             f"cases/{name}-{number}",
             f"run {number}",
-            lambda: identity_of(parameters, programs=programs),
+            lambda: identity_of(parameters, code=code),
             lambda number=number: measure(number),  # type: ignore[misc]
         )
         for number in range(1, context.runs + 1)

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks import options, synthetic
+import hostcc.measure
+from benchmarks import options, period_rivals, period_told, synthetic
 from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.harness import Case, run_cases
@@ -152,7 +153,10 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 def _identity(name: str, series: int, *, told: bool) -> Identity:
     parameters = {"class": name, "series": series, **({"told": True} if told else {})}
-    return identity_of(parameters, programs=False)
+    code = [Path(folder) for folder in hostcc.measure.__path__]
+    judges = (synthetic, period_rivals, period_told)
+    code += [Path(__file__), *(Path(module.__file__ or "") for module in judges)]
+    return identity_of(parameters, code=code)
 
 
 def _from_series(method: Callable[[ByteSeries], Answer]) -> Callable[[synthetic.Sample], Answer]:

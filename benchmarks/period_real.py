@@ -15,11 +15,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+import hostcc.measure
 from benchmarks import options
 from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.harness import Case, run_cases
 from benchmarks.record import Cell, Column, Record, Verdict, spread
+from hostcc.bpf.loader.objects import object_path
 from hostcc.lab import phase, scenario, scenario_hosts
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.launch import Iteration
@@ -152,8 +154,10 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 
 def _identity(name: str, variant: str, iterations: int) -> Identity:
-    what = {"scenario": name, "variant": variant, "iterations": iterations}
-    return identity_of(what, programs=True)
+    wanted = scenario.load(scenario.find(name))
+    what = {"scenario": wanted, "variant": variant, "iterations": iterations}
+    code = [*map(Path, hostcc.measure.__path__), object_path("meter")]
+    return identity_of(what, programs=True, code=code)
 
 
 def _measure_named(

@@ -12,6 +12,7 @@ from benchmarks import gossip_faults
 from benchmarks.cases import Identity
 from benchmarks.context import Context
 from benchmarks.gossip_history import Outcome, speak
+from hostcc import coord
 from hostcc.coord.core import codec
 from hostcc.coord.core.message import PROTOCOL, Message
 from tests.coord.records import member
@@ -25,6 +26,20 @@ def asked(first: int, end: int) -> argparse.Namespace:
 
 def fake(seed: int) -> Outcome:
     return Outcome(seed, 3 + seed % 2, settled_s=1.0 + seed % 7, trace=f"{seed:x}")
+
+
+def test_other_code_of_the_core_is_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = tmp_path / "core" / "node.py"
+    node.parent.mkdir()
+    monkeypatch.setattr(coord, "__path__", [str(tmp_path)])
+    identities = []
+    for text in ("rounds = 1\n", "rounds = 2\n"):
+        node.write_text(text)
+        identities.append(gossip_faults.identity_of_code.__wrapped__())
+    assert identities[0].definition == identities[1].definition
+    assert identities[0].digest != identities[1].digest
 
 
 def test_parts_do_not_depend_on_what_is_asked_for() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import hostcc
 from benchmarks.cases import Identity
 from benchmarks.context import Context
 from benchmarks.harness import Case, repeated, run_cases
@@ -85,7 +86,25 @@ def test_one_measurement_in_every_run(tmp_path: Path) -> None:
         return Figure(number)
 
     context = Context(runs=3, out=tmp_path)
-    runs, failures = repeated(context, Figure, "x", {"size": 1}, measure, programs=False)
+    runs, failures = repeated(context, Figure, "x", {"size": 1}, measure)
     assert runs == [Figure(1), Figure(3)]
     assert failures == ["run 2: no luck"]
     assert sorted(path.name for path in (tmp_path / "cases").iterdir()) == ["x-1.json", "x-3.json"]
+
+
+def test_other_code_of_hostcc_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, asked = tmp_path / "hostcc" / "daemon" / "agent.py", list[int]()
+    code.parent.mkdir(parents=True)
+    monkeypatch.setattr(hostcc, "__path__", [str(tmp_path / "hostcc")])
+
+    def measure(number: int) -> Figure:
+        asked.append(number)
+        return Figure(number)
+
+    context = Context(runs=1, out=tmp_path)
+    for text, times in (("ticks = 1\n", 1), ("ticks = 1\n", 1), ("ticks = 2\n", 2)):
+        code.write_text(text)
+        assert repeated(context, Figure, "x", {"size": 1}, measure) == ([Figure(1)], [])
+        assert len(asked) == times

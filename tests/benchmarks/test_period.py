@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hostcc.measure
 from benchmarks import period, period_told, synthetic
 from benchmarks.context import Context
 from benchmarks.period_rivals import correlation, fourier
@@ -31,6 +32,18 @@ def median(record: Record, name: str, method: str, key: str) -> float:
     assert isinstance(value, Spread)
     assert value.median is not None
     return value.median
+
+
+def test_another_detector_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(tmp_path)
+    monkeypatch.setattr(period, "measure", lambda *_, **__: pytest.fail("it is kept"))
+    measured(tmp_path)
+    (tmp_path / "period.py").write_text("another\n")
+    monkeypatch.setattr(hostcc.measure, "__path__", [str(tmp_path)])
+    with pytest.raises(pytest.fail.Exception, match="it is kept"):
+        measured(tmp_path)
 
 
 def test_table_goals_and_plot(tmp_path: Path) -> None:

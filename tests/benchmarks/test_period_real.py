@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from benchmarks import period_real
+from benchmarks import boundaries, period_real
+from benchmarks.cases import Identity
 from benchmarks.period_real import ALL, FIRST, LAST, DetectedPeriod, between
 from hostcc.lab import scenario
 from hostcc.measure.series import series
@@ -31,6 +33,24 @@ def test_right_is_both() -> None:
     assert good.right
     for change in ({"found_s": 0.11}, {"sent": 0.9}, {"found_s": None}):
         assert not msgspec.structs.replace(good, **change).right
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "identity",
+    [lambda path: period_real._identity(path, "cubic", 40),
+     lambda path: boundaries._identity(path, "hostcc", 100, 60)],
+)  # fmt: skip
+def test_another_scenario_in_the_same_file_is_another_case(
+    identity: Callable[[str], Identity], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.toml"
+    found = []
+    for compute_ms in (100, 200):
+        path.write_text(f'[[job]]\nname = "a"\ncompute_ms = {compute_ms}\ncomm_ms = 50\n')
+        found.append(identity(str(path)))
+    assert found[0].definition != found[1].definition
+    assert found[0].digest != found[1].digest
 
 
 @pytest.mark.kernel
