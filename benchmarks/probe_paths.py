@@ -104,7 +104,8 @@ def measure(fabric: LeafSpine, family: str, protocol: str, number: int) -> Figur
 def _goal(case: tuple[int, str, str], runs: list[Figures]) -> Verdict:
     whole = [int(one.found == case[0]) for one in runs]
     scope = f"{case[0]} paths, {case[1]}, {case[2]}"
-    met = sum(whole) >= 0.99 * len(whole) - 1  # the accepted risk is a hundredth
+    # The accepted risk is a hundredth; of few runs one may be that, but not most.
+    met = sum(whole) >= 0.99 * len(whole) - 1 and 2 * sum(whole) > len(whole)
     return Verdict(scope, "every path found", spread([one.found for one in runs]), sum(whole), met)
 
 
