@@ -119,9 +119,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             partial(_identity, name, variant, args.iterations),
             partial(_measure_named, name, variant, args.iterations, number, context.out),
         )
+        for number in range(1, context.runs + 1)
         for name in args.scenarios
         for variant in args.variants
-        for number in range(1, context.runs + 1)
     ]
     measured = run_cases(context, list[DetectedPeriod], cases)
     found = {key: [one for run in runs for one in run] for key, runs in measured.results.items()}

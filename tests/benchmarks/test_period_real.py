@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from benchmarks import boundaries, period_real
 from benchmarks.cases import Identity
+from benchmarks.context import Context
 from benchmarks.period_real import ALL, FIRST, LAST, DetectedPeriod, between
 from hostcc.lab import scenario
 from hostcc.measure.series import series
@@ -51,6 +53,20 @@ def test_another_scenario_in_the_same_file_is_another_case(
         found.append(identity(str(path)))
     assert found[0].definition != found[1].definition
     assert found[0].digest != found[1].digest
+
+
+@pytest.mark.unit
+def test_variants_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measure(_name: str, variant: str, _: int, number: int, _out: None) -> list[DetectedPeriod]:
+        asked.append((number, variant))
+        return [DetectedPeriod("a", one, 0.1, 0.1, 1.0, "") for one in (FIRST, LAST, ALL)]
+
+    monkeypatch.setattr(period_real, "_measure_named", measure)
+    args = argparse.Namespace(scenarios=("two-jobs",), variants=("cubic", "hostcc"), iterations=40)
+    period_real.run(args, Context(2, None))
+    assert asked == [(1, "cubic"), (1, "hostcc"), (2, "cubic"), (2, "hostcc")]
 
 
 @pytest.mark.kernel
