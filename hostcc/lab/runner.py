@@ -130,7 +130,7 @@ def _pin(network: Network, scenario: Scenario) -> None:
 def _run_alone(
     fabric: Network, scenario: Scenario, variant: Variant, report: Report
 ) -> dict[str, list[float]]:
-    """Each job by itself, without background, actions, arrival time and jitter.
+    """Each job by itself, without background, actions, arrival time, jitter and change.
 
     Jobs that differ in nothing but their names are run once.
     """
@@ -147,6 +147,7 @@ def _run_alone(
             iterations=0,
             jitter_percent=0.0,
             bytes_jitter_percent=0.0,
+            change_at_iteration=0,
         )
         twin = twins.setdefault(msgspec.structs.replace(quiet, name="x"), job.name)
         if twin != job.name:
