@@ -123,7 +123,7 @@ def factor(folder: Path, iterations: int) -> float:
     """Mean iteration under cubic over that under hostcc, as the lab finds it."""
     out = folder / "lab"
     command = _lab(folder, iterations, f"{SUBJECT},{REFERENCE}", out)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _ended(command)
     if done.returncode:
         raise LabError(f"hostcc lab run: {done.stderr.strip()[-300:]}")
     found = json.loads((out / "results.json").read_text())
@@ -148,7 +148,7 @@ def running(folder: Path) -> Iterator[Path]:
 def compared(socket: Path, for_s: int) -> dict[str, Any]:
     """What the command says of the job under hostcc."""
     command = [*HOSTCC, "compare", "--for", f"{for_s}s", "--jobs", JOB, "--socket", str(socket)]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    done = _ended([*command, "--json"])
     if done.returncode:
         raise LabError(f"hostcc compare: {done.stdout.strip()[-200:]} {done.stderr.strip()[-200:]}")
     document = json.loads(done.stdout)
@@ -156,6 +156,19 @@ def compared(socket: Path, for_s: int) -> dict[str, Any]:
         raise LabError(f"hostcc compare: {document['other_hosts']} other hosts switched")
     found: dict[str, Any] = document["jobs"][0]["figures"][1]
     return found
+
+
+def _ended(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end.  Interrupted, it is told so and removes what it has made."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as running:
+        try:
+            out, error = running.communicate()
+        except BaseException:
+            running.send_signal(signal.SIGINT)
+            running.communicate()
+            raise
+    return subprocess.CompletedProcess(command, running.returncode, out, error)
 
 
 def _lab(folder: Path, iterations: int, variants: str, out: Path) -> list[str]:
