@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,19 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_named_fabric_can_be_written_as_a_file(tmp_path: Path) -> None:
     assert fabric_file.read(written(tmp_path, CLUSTER)) == thesis_cluster()
+
+
+def test_many_kinds_of_hosts_take_little_memory(tmp_path: Path) -> None:
+    pairs = itertools.islice(itertools.combinations(range(1024), 2), 6000)
+    hosts = ",".join(f"{{ count = 1, tors = [{one}, {other}] }}" for one, other in pairs)
+    text = f"hosts = [{hosts}]\ntors = [{{ count = 1024, aggs = [0] }}]\naggs = [{{ count = 1 }}]\n"
+    path = written(tmp_path, f'name = "x"\nrates = {{ nic = 100 }}\n{text}')
+    tracemalloc.start()
+    try:
+        assert len(fabric_file.read(path).host_tors) == 6000
+        assert tracemalloc.get_traced_memory()[1] < 120e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_rates_and_paths(tmp_path: Path) -> None:
