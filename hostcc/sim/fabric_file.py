@@ -21,6 +21,10 @@ MOST_HOSTS = 20_000
 MOST_SWITCHES = 1024
 """Of each layer."""
 MOST_UPLINKS = 256
+MOST_LINKS = 500_000
+"""In all."""
+MOST_PATHS = 100_000
+"""Between two hosts, with one NIC of each."""
 Switch = Annotated[int, Meta(ge=0, lt=MOST_SWITCHES)]
 Up = Annotated[tuple[Switch, ...], Meta(min_length=1, max_length=MOST_UPLINKS)]
 Gbit = Annotated[float, Meta(ge=1e-3, le=1e6)]
@@ -84,6 +88,9 @@ def read(path: Path) -> Topology:
     _check_ends(path, "hosts: tors", hosts, len(tors))
     _check_ends(path, "tors: aggs", tors, len(aggs))
     _check_ends(path, "aggs: cores", aggs, MOST_SWITCHES)
+    links = found.nics * sum(map(len, hosts)) + sum(map(len, tors)) + sum(map(len, aggs))
+    if links > MOST_LINKS:
+        raise InputError(f"{path}: expected at most {MOST_LINKS} links in all, got {links}")
     _check_whole(path, hosts, tors, aggs)
     rates = {"nic": found.rates.nic, "agg": found.rates.agg, "core": found.rates.core}
     if found.rates.pcie is not None:
@@ -119,14 +126,19 @@ def _check_whole(
     tors: tuple[tuple[int, ...], ...],
     aggs: tuple[tuple[int, ...], ...],
 ) -> None:
-    """Refuse a fabric in which a pair of hosts has no path up and down again."""
+    """Refuse a fabric in which a pair of hosts has no path up and down again, or too many."""
     up = np.zeros((len(tors), max(len(aggs), 1)), np.float32)
     over = np.zeros((max(len(aggs), 1), MOST_SWITCHES), np.float32)
     for table, ends in ((up, tors), (over, aggs)):
         for row, own in enumerate(ends):
             table[row, list(own)] = 1
-    to_core = np.minimum(up @ over, 1)
-    joined = (up @ up.T > 0) | (to_core @ to_core.T > 0) | np.eye(len(tors), dtype=np.bool_)
+    to_core, ways = up @ over, up @ up.T
+    np.copyto(ways, to_core @ to_core.T, where=ways == 0)
+    np.fill_diagonal(ways, 1)
+    most = int(ways.max()) * max(map(len, hosts)) ** 2
+    if most > MOST_PATHS:
+        raise InputError(f"{path}: expected up to {MOST_PATHS} paths of two hosts, got {most}")
+    joined = ways > 0
     kinds = list(dict.fromkeys(hosts))
     below = np.zeros((len(kinds), len(tors)), np.float32)
     for row, own in enumerate(kinds):

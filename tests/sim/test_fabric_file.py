@@ -43,6 +43,22 @@ def test_a_named_fabric_can_be_written_as_a_file(tmp_path: Path) -> None:
     assert fabric_file.read(written(tmp_path, CLUSTER)) == thesis_cluster()
 
 
+def test_a_short_file_cannot_ask_for_many_links_or_paths(tmp_path: Path) -> None:
+    ups = ", ".join(map(str, range(256)))
+    hosts, wide = "hosts = [{ count = 20000, tors = [", f"aggs = [{ups}]"
+    rest = "aggs = [{ count = 256, cores = [0] }]\n"
+    head = 'name = "x"\nnics = 4\nrates = { nic = 100 }\n'
+    ports = f"{head}{hosts}{ups}] }}]\ntors = [{{ count = 256, {wide} }}]\n{rest}"
+    with pytest.raises(InputError, match="at most 500000 links in all, got 20545792"):
+        fabric_file.read(written(tmp_path, ports))
+    halves = ", ".join(map(str, range(128))), ", ".join(map(str, range(128, 256)))
+    tors = ", ".join(f"{{ count = 1, aggs = [{half}] }}" for half in halves)
+    cores = f"aggs = [{{ count = 256, cores = [{ups}] }}]\n"
+    text = f"{head}{hosts}0, 1] }}]\ntors = [{tors}]\n{cores}"
+    with pytest.raises(InputError, match="up to 100000 paths of two hosts, got 16777216"):
+        fabric_file.read(written(tmp_path, text))
+
+
 def test_many_kinds_of_hosts_take_little_memory(tmp_path: Path) -> None:
     pairs = itertools.islice(itertools.combinations(range(1024), 2), 6000)
     hosts = ",".join(f"{{ count = 1, tors = [{one}, {other}] }}" for one, other in pairs)
