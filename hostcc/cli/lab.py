@@ -108,7 +108,23 @@ def chosen_variants(scenario: Scenario, args: argparse.Namespace) -> tuple[Varia
     names = [name for name in args.compare.split(",") if name]
     if not names and not args.cc:
         names = list(scenario.compare)
-    return (*resolve(names, scenario), *(by_socket(name) for name in args.cc))
+    chosen = (*resolve(names, scenario), *(by_socket(name) for name in args.cc))
+    for place, variant in enumerate(chosen):
+        # Files and rows are by name.
+        if variant.name in [one.name for one in chosen[:place]]:
+            raise InputError(f"--compare, --cc: expected each variant once, got {variant.name}")
+    return chosen
+
+
+def _check_drawing(args: argparse.Namespace, scenario: Scenario) -> None:
+    """Refuse what --live and --plot cannot draw."""
+    if (args.live or args.plot) and not scenario.job:
+        raise InputError("--live, --plot: expected a scenario with a [[job]], got none")
+    if args.plot is not None and args.plot.suffix.lower() not in PLOTS:
+        kinds = " or ".join(PLOTS)
+        raise InputError(f"--plot: expected a name that ends in {kinds}, got {args.plot}")
+    if args.plot is not None and not (args.plot.parent.is_dir() or args.plot.parent == args.out):
+        raise InputError(f"--plot: expected a file in a folder that is there, got {args.plot}")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -117,11 +133,7 @@ def _run(args: argparse.Namespace) -> int:
 
     path = scenario.find(args.scenario)
     wanted = override.overridden(scenario.load(path), vars(args))
-    if args.plot is not None and args.plot.suffix.lower() not in PLOTS:
-        kinds = " or ".join(PLOTS)
-        raise InputError(f"--plot: expected a name that ends in {kinds}, got {args.plot}")
-    if args.plot is not None and not (args.plot.parent.is_dir() or args.plot.parent == args.out):
-        raise InputError(f"--plot: expected a file in a folder that is there, got {args.plot}")
+    _check_drawing(args, wanted)
     if args.repeat < 1:
         raise InputError("--repeat: expected a number of at least 1")
     variants = chosen_variants(wanted, args)
