@@ -18,6 +18,7 @@ import msgspec
 from benchmarks import campaign, goals, options, phases
 from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Spread, Verdict, number, spread
+from hostcc.errors import InputError
 from hostcc.lab import override, scenario
 from hostcc.lab.results import Results
 from hostcc.lab.scenario import ActionSpec, Scenario
@@ -113,6 +114,8 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 def toggled(base: Scenario) -> Scenario:
     """The scenario with the two switches at a third and two thirds of its iterations."""
+    if base.iterations < len(PARTS):
+        raise InputError(f"--iterations: expected at least {len(PARTS)}, got {base.iterations}")
     third = max(1, base.iterations // 3)
     pause = min(PAUSE_ITERATIONS, max(1, third // 3))
     return msgspec.structs.replace(

@@ -17,7 +17,8 @@ from benchmarks.figures import Figures
 from benchmarks.headings import Heading, columns
 from benchmarks.headings import cells as over_runs
 from benchmarks.record import Cell, Column, Record, Spread, Verdict, spread
-from benchmarks.shift_cases import CASES, Case, scenario_of
+from benchmarks.shift_cases import CASES, CHANGE_ITERATION, Case, scenario_of
+from hostcc.errors import InputError
 from hostcc.lab import override
 from hostcc.lab.results import RunResult, VariantResult
 from hostcc.lab.statistics import FIRST_ITERATIONS
@@ -68,6 +69,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
+    least = CHANGE_ITERATION + CHANGED_ITERATIONS
+    changing = [name for name in args.cases if CASES[name].change_at]
+    if changing and args.iterations <= least:
+        raise InputError(f"--iterations: expected more than {least} with {', '.join(changing)}")
     groups = [
         campaign.Group(
             name,

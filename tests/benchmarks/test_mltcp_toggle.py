@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from benchmarks import mltcp_toggle
+from hostcc.errors import InputError
 from hostcc.lab import scenario
 from tests.benchmarks.results import results, run
 
@@ -18,6 +19,8 @@ def test_switch_and_collide_at_each_third() -> None:
     moments = [action.at_iteration or 0 for action in mltcp_toggle.toggled(tiny).action]
     assert moments == sorted(moments)
     assert [action.run for action in actions[::3]] == ["unfair off", "unfair mltcp"]
+    with pytest.raises(InputError, match="expected at least 3, got 2"):
+        mltcp_toggle.toggled(msgspec.structs.replace(base, iterations=2))
 
 
 def test_parts_against_goals() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
+from benchmarks import shifts
+from benchmarks.context import Context
 from benchmarks.record import Spread, spread
 from benchmarks.shift_cases import CASES, CHANGE_ITERATION, scenario_of
 from benchmarks.shifts import USUAL, VARIANTS, held, judge, p99_alone
+from hostcc.errors import InputError
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
 from hostcc.lab.results import JobResult, RunResult, VariantResult
 from hostcc.lab.statistics import summarise
@@ -93,6 +98,15 @@ def run_with(*seconds: list[float]) -> RunResult:
     """Jobs that take 0.2 s alone."""
     jobs = [job_of(one, 0.2) for one in seconds]
     return RunResult(0.0, jobs, None, {}, 0, [], [], [], None)
+
+
+def test_a_case_in_which_nothing_can_change_is_refused() -> None:
+    """Its figures would be over times alone of jobs that never were."""
+    args = argparse.Namespace(
+        cases=("rings-1", "doubles"), iterations=70, alone=8, variants=("cubic",)
+    )
+    with pytest.raises(InputError, match="expected more than 70 with doubles"):
+        shifts.run(args, Context(1, None))
 
 
 def test_iterations_count_once_all_jobs_take_turns() -> None:
