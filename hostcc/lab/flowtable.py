@@ -51,6 +51,8 @@ def _settled(results: Results) -> Table:
             times = [one.seconds for run in variant.runs for one in run.settled if one.what == what]
             known = [time for time in times if time is not None]
             words = f"{min(known):.1f}..{max(known):.1f}" if known else "not seen"
+            if 0 < len(known) < len(times):
+                words += f", {len(times) - len(known)} not seen"
             table.add_row(variant.name, what, words, str(_resets(variant.runs)))
     return table
 
