@@ -72,9 +72,9 @@ class Stage:
 
     def _build(self) -> None:
         near, far = self._spaces
+        self._stack.callback(cgroup.remove, self.root)
         for group in (self.root, *self._jobs, *self._others):
             cgroup.create(group)
-        self._stack.callback(cgroup.remove, self.root)
         self._stack.callback(netns.remove, self._spaces)
         netns.create(self._spaces)
         netns.batch("ip", [f"link add eth0 type veth peer name eth0 netns {far}"], near)

@@ -74,15 +74,16 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
     found: dict[str, list[Figures]] = {}
     failures: list[str] = []
-    try:
-        with Stage() as stage:
-            for number in range(context.runs):
-                for name in args.cases:
-                    done = number * len(args.cases) + args.cases.index(name)
-                    context.tell(name, done, context.runs * len(args.cases))
-                    found.setdefault(name, []).append(measure(stage, name, args.seconds))
-    except (HostccError, OSError) as error:
-        failures.append(str(error))
+    cases = [(number, name) for number in range(1, context.runs + 1) for name in args.cases]
+    with Stage() as stage:
+        for done, (number, name) in enumerate(cases):
+            context.tell(name, done, len(cases))
+            try:
+                figures = measure(stage, name, args.seconds)
+            except (HostccError, OSError) as error:
+                failures.append(f"{name}, run {number}: {error}")
+            else:
+                found.setdefault(name, []).append(figures)
     rows: list[dict[str, Cell]] = [{"case": name, **cells(runs)} for name, runs in found.items()]
     return Record(
         benchmark="one-way",
@@ -111,7 +112,7 @@ def measure(stage: Stage, name: str, seconds: float) -> Figures:
     told, data = queues(sent, here.of(target, source, leaving=False))
     under_way = true_delays(sent, arrived)
     if not len(told.at_s) or np.isnan(under_way).all():
-        raise HostccError(f"{name}: too few acknowledgements were seen")
+        raise HostccError("too few acknowledgements were seen")
     true = (under_way - np.nanmin(under_way))[data]
     return _figures(told.round_trip_s, told.there_s, true)
 

@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,8 +83,10 @@ class Stage:
         self._sockets: list[socket.socket] = []
 
     def __enter__(self) -> Stage:
-        self._fabric.__enter__()
-        self._fabric.set_congestion_control("cubic")
+        with ExitStack() as stack:
+            stack.enter_context(self._fabric)
+            self._fabric.set_congestion_control("cubic")
+            stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import one_way
+from benchmarks import meter_stage, one_way
+from benchmarks.context import Context
 from benchmarks.one_way_delay import MIN_TICKS, Segments, queues, round_trips, true_delays
 from benchmarks.one_way_stage import Burst, Stage
+from hostcc.errors import HostccError
+from hostcc.lab import cgroup, netns
+from hostcc.lab.dumbbell import Dumbbell
+from hostcc.lab.errors import LabError
 from tests.mltcp.stage import attempts
 
 Column = np.ndarray | int
@@ -124,3 +132,53 @@ def test_a_full_queue_on_the_way_back_is_not_taken_for_ones_own() -> None:
             assert found.true_s < found.round_trip_s / 2
 
         attempts(scene)  # what stands still with its packets makes them wait on every way
+
+
+@pytest.mark.unit
+def test_a_case_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = one_way.Figures(100, 0.01, 0.002, 0.002, 0.0001, 0.0002, 0.008)
+
+    def measure(_stage: object, name: str, _seconds: float) -> one_way.Figures:
+        if name == "back":
+            raise HostccError("too few acknowledgements were seen")
+        return good
+
+    monkeypatch.setattr(one_way, "Stage", nullcontext)
+    monkeypatch.setattr(one_way, "measure", measure)
+    args = argparse.Namespace(cases=("back", "there"), seconds=1.0)
+    record = one_way.run(args, Context(2, None))
+    assert [row["case"] for row in record.rows] == ["there"]
+    assert [goal.passing for goal in record.goals] == [2]
+    assert record.failures == [
+        f"back, run {number}: too few acknowledgements were seen" for number in (1, 2)
+    ]
+
+
+@pytest.mark.unit
+def test_stages_that_cannot_begin_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise LabError("no such control")
+
+    closed: list[Dumbbell] = []
+
+    def close(self: Dumbbell) -> None:
+        closed.append(self)
+
+    monkeypatch.setattr(Dumbbell, "__enter__", lambda self: self)
+    monkeypatch.setattr(Dumbbell, "close", close)
+    monkeypatch.setattr(Dumbbell, "set_congestion_control", refuse)
+    with pytest.raises(LabError, match="no such control"), Stage():
+        pass
+    assert len(closed) == 1
+
+    make = cgroup.create
+    monkeypatch.setattr(meter_stage, "find_mount", lambda: tmp_path)
+    monkeypatch.setattr(netns, "exists", lambda _: False)
+    monkeypatch.setattr(
+        cgroup, "create", lambda path: (refuse if "job" in path.name else make)(path)
+    )
+    with pytest.raises(LabError, match="no such control"), meter_stage.Stage(1):
+        pass
+    assert not [*tmp_path.iterdir()]
