@@ -293,10 +293,18 @@ def busiest(trace: Trace, minutes: int) -> int:
     start = np.array([job.start for job in jobs])
     end = np.array([job.end for job in jobs])
     gpus = np.array([sum(amount for _, amount in job.hosts) for job in jobs])
-    midnights = range(int(start.min()) // DAY_MINUTES * DAY_MINUTES, int(end.max()), DAY_MINUTES)
-    return max(
-        midnights,
-        key=lambda first: int(
-            (np.clip(end, first, first + minutes) - np.clip(start, first, first + minutes)) @ gpus
-        ),
-    )
+    at, place = np.unique([start, end], return_inverse=True)
+    steps = np.zeros(len(at), np.int64)
+    np.add.at(steps, place.ravel(), np.concatenate([gpus, -gpus]))
+    held = np.cumsum(steps)
+    minutes_held = np.concatenate([[0], np.cumsum(held[:-1] * np.diff(at))])
+
+    def until(when: Ints) -> Ints:
+        """GPU-minutes until then."""
+        last = np.searchsorted(at, when, side="right") - 1
+        found: Ints = minutes_held[last] + held[last] * (when - at[last])
+        return np.where(last < 0, 0, found)
+
+    first = int(start.min()) // DAY_MINUTES * DAY_MINUTES
+    midnights = np.arange(first, int(end.max()), DAY_MINUTES)
+    return int(midnights[np.argmax(until(midnights + minutes) - until(midnights))])

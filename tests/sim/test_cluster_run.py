@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,33 @@ def test_hosts_that_the_fabric_lacks_and_no_job_are_refused() -> None:
         cluster_run.cluster(CROSSING, topology(200), read(), 100, MINUTES)
     with pytest.raises(InputError, match="expected a job"):
         cluster_run.busiest(Trace((), hosts(1), {}, {}), MINUTES)
+
+
+def test_the_busiest_days_are_those_in_which_jobs_hold_most_gpus() -> None:
+    chance = random.Random(3)
+    for minutes in (14, 1440, 2880):
+        jobs = []
+        for number in range(1, 20):
+            start = chance.randrange(-10_000, 20_000)
+            jobs.append(traced(number, "gpt", (0,), start, start + chance.randrange(1, 5000)))
+        found = cluster_run.busiest(Trace(tuple(jobs), hosts(1), {}, {}), minutes)
+        assert found % 1440 == 0
+        gpu_minutes = [
+            sum(max(0, min(job.end, day + minutes) - max(job.start, day)) for job in jobs)
+            for day in (*range(-11_520, 27_360, 1440), found)
+        ]
+        assert gpu_minutes[-1] == max(gpu_minutes)
+        assert found == -11_520 + 1440 * gpu_minutes.index(gpu_minutes[-1])
+
+
+def test_one_job_with_a_wrong_year_costs_little_time() -> None:
+    recent = 27_800_000
+    jobs = [traced(number, "gpt", (0,), recent, recent + 60) for number in range(1, 500)]
+    wrong = traced(500, "gpt", (0,), -1_036_000_000, -1_036_000_000 + 60)
+    begun = time.process_time()
+    found = cluster_run.busiest(Trace((*jobs, wrong), hosts(1), {}, {}), 1440)
+    assert time.process_time() - begun < 3
+    assert found == recent // 1440 * 1440
 
 
 def test_a_fabric_that_is_cut_is_refused() -> None:
