@@ -132,7 +132,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     runs, failures = repeated(
         context,
         list[Figures],
-        "run",
+        "agent-cost",
         parameters,
         lambda number: measure(steps, args, context, number),
     )

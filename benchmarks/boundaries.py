@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     cases = [
         Case(
             (name, variant),
-            f"cases/{name}-{variant}-{number}",
+            f"cases/boundaries-{name}-{variant}-{number}",
             f"{name}, {variant}, run {number}",
             partial(_identity, name, variant, args.iterations, args.warm_up),
             partial(_measure_named, name, variant, args.iterations, args.warm_up, number),

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     found, failures = repeated(
         context,
         Outcome,
-        "run",
+        "gossip-sockets",
         {"members": args.members, "minutes": args.minutes},
         lambda _: measure(args.members, 60 * args.minutes, context),
     )

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     found, failures = repeated(
         context,
         Figures,
-        "run",
+        "gossip-transport",
         {"connections": args.connections},
         lambda _: asyncio.run(measure(args.connections)),
     )

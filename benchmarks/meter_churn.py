@@ -32,7 +32,7 @@ GROWTH_BYTES = 1e6
 """From the first to the last third; less is the allocator's noise."""
 GROWTH_CPU = 0.2
 """The same for CPU, points of a per cent of one CPU."""
-FILE = "samples.jsonl"
+FILE = "meter-churn.jsonl"
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         {"flows": args.flows, "iterations": args.iterations, "alone": 0},
     )
     found, failures = repeated(
-        context, Outcome, "run", {"scenario": base}, lambda number: measure(base, context, number)
+        context, Outcome, "kill", {"scenario": base}, lambda number: measure(base, context, number)
     )
     return Record(
         benchmark="mltcp-kill",

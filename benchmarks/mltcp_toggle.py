@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    wanted = {f"{args.scenario}-{flows}": flows for flows in args.flows}
+    wanted = {f"{args.scenario}-{flows}-toggled": flows for flows in args.flows}
     groups = [
         campaign.Group(
             key,
