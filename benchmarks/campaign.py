@@ -154,7 +154,9 @@ def _measure(case: _Case, context: Context, number: int, total: int) -> Results:
     def tell(_: str, done: int, of: int) -> None:
         context.tell(what, number + min(1.0, done / max(of, 1)), total)
 
-    comparison = runner.Comparison(case.group.key, case.scenario, (case.variant,), out=out)
+    comparison = runner.Comparison(
+        case.group.key, case.scenario, (case.variant,), out=out, seed=case.run
+    )
     return runner.run(comparison, tell)
 
 

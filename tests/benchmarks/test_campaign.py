@@ -25,11 +25,13 @@ class Lab:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, str, int]] = []
+        self.seeds: list[int] = []
         self.broken: set[str] = set()
         monkeypatch.setattr(runner, "run", self.run)
 
     def run(self, comparison: runner.Comparison, report: runner.Report) -> Results:
         (variant,) = comparison.variants
+        self.seeds.append(comparison.seed)
         self.asked.append((comparison.name, variant.name, comparison.scenario.alone_iterations))
         if variant.name in self.broken:
             raise LabError("too slow to be useful")
@@ -59,6 +61,11 @@ def test_runs_are_interleaved_and_alone_is_measured_once(lab: Lab) -> None:
     assert found.cells("two")["cubic"]["mean"].values == pytest.approx((3.0, 6.0))
     assert told == sorted(told)
     assert told[-1] <= 1
+
+
+def test_each_run_draws_anew(lab: Lab) -> None:
+    campaign.run(GROUPS[1:], Context(3, None))
+    assert lab.seeds == [1, 2, 3]
 
 
 def test_goes_on_where_it_was_stopped(lab: Lab, tmp_path: Path) -> None:
