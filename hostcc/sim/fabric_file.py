@@ -5,7 +5,6 @@ Untrusted input: typed, bounded, and refused in one line, also where hosts are c
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from msgspec import Meta, Struct
 
 from hostcc.errors import InputError
 from hostcc.sim.fabrics import GBIT, Topology
-from hostcc.system import input_file, validate
+from hostcc.system import toml_file
 
 MOST_BYTES = 1 << 20
 MOST_HOSTS = 20_000
@@ -75,12 +74,7 @@ class FabricFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 def read(path: Path) -> Topology:
     """Return the fabric of a file.  Raises InputError."""
-    data = input_file.read(path, MOST_BYTES)
-    try:
-        parsed = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: expected TOML: {error}") from None
-    found = validate.convert(parsed, FabricFile, str(path))
+    found = toml_file.read(path, FabricFile, MOST_BYTES)
     _check_sizes(path, found)
     hosts = tuple(group.tors for group in found.hosts for _ in range(group.count))
     tors = tuple(group.aggs for group in found.tors for _ in range(group.count))

@@ -92,6 +92,8 @@ def test_rates_and_paths(tmp_path: Path) -> None:
         ("count = 2, tors", "count = 20000, tors", "hosts: count: expected at most 20000 in all"),
         ("count = 2, aggs", "count = 1025, aggs", "tors: count: expected at most 1024 in all"),
         ('name = "small"', "name = ", "expected TOML"),
+        ("nics = 2", f"nics = {'2' * 5000}", "expected TOML"),
+        ("nics = 2", "nics = 2023-13-45", "expected TOML"),
     ],
 )
 def test_refusals_are_one_line(tmp_path: Path, old: str, new: str, words: str) -> None:
