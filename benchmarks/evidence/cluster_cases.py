@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,9 +18,10 @@ from msgspec import Meta, Struct
 from benchmarks.cases import CaseStore, Identity
 from benchmarks.evidence.document import Request
 from benchmarks.evidence.readings import FOLDER
-from hostcc.errors import HostccError, InputError
+from hostcc.errors import HostccError
 from hostcc.sim import cluster_pool, cluster_run, fabrics, released, trace_files, workload_table
 from hostcc.sim.cluster_jobs import Setting
+from hostcc.system import toml_file
 
 TRACE_SEED = 7
 DAYS, QUICK_DAYS = 14.0, 2.0
@@ -63,10 +63,7 @@ def calibration(request: Request) -> Calibration:
     """
     own = None if request.out is None else request.out / CALIBRATION.name
     path = own if own is not None and own.exists() else CALIBRATION
-    try:
-        return msgspec.convert(tomllib.loads(path.read_text()), Calibration)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise InputError(f"{path}: expected the numbers of a fit: {error}") from None
+    return toml_file.read(path, Calibration)
 
 
 def write(found: Calibration, folder: Path, why: str) -> Path:

@@ -126,9 +126,10 @@ def test_numbers_are_halved_and_doubled() -> None:
     assert len(cluster_cases.halved_and_doubled(FREE)) == 5  # half a queue pair is none
 
 
-def test_a_damaged_calibration_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "calibration.toml").write_text("scale = -1\n")
-    with pytest.raises(InputError, match=r"calibration\.toml: expected the numbers of a fit"):
+@pytest.mark.parametrize("data", [b"scale = -1\n", b"\xff", b"queue_pairs = 1" + b"0" * 5000, b""])
+def test_a_damaged_calibration_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "calibration.toml").write_bytes(data)
+    with pytest.raises(InputError, match=r"calibration\.toml: .*expected "):
         cluster_cases.calibration(Request(out=tmp_path))
     cluster_cases.write(FREE, tmp_path, "a test")
     assert cluster_cases.calibration(Request(out=tmp_path)) == FREE
