@@ -26,7 +26,8 @@ SKIPPED = 4
 
 
 class Scraper(threading.Thread):
-    """Scrapes an agent in a network namespace until it is stopped; keeps the last answer."""
+    """Scrapes an agent in a network namespace until it is stopped; keeps the last answer that has
+    a job's iterations: an agent may live a little longer than its jobs."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(daemon=True)
@@ -37,9 +38,11 @@ class Scraper(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(0.1):
             try:
-                self.text = in_netns(self._where, self._scrape)
+                text = in_netns(self._where, self._scrape)
             except OSError:
                 continue
+            if "hostcc_job_iteration_seconds_count{" in text:
+                self.text = text
 
     def stop(self) -> None:
         self._over.set()
