@@ -67,6 +67,11 @@ WINDOW = 24
 """Iterations that figures are measured from."""
 
 
+def sends_the_same(iteration_bytes: float, before: float) -> bool:
+    """Say whether an iteration sends as much as one did `before`, which is above 0."""
+    return abs(iteration_bytes / before - 1) <= SAME_BYTES
+
+
 @dataclass(frozen=True, eq=False)
 class Watch:
     """What is known of a job's pattern; made by `begin`, and anew by each `update`."""
@@ -187,7 +192,7 @@ def _remeasured_irregular(watch: Watch) -> Watch:
     if not found.periodic or old is None or found.bytes_per_iteration is None:
         other = True
     else:
-        other = abs(found.bytes_per_iteration / old - 1) > SAME_BYTES
+        other = not sends_the_same(found.bytes_per_iteration, old)
     if not other:
         return _accepted(watch, watch.level, tail, found, seen=watch.seen + passed)
     if watch.doubts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.measure.pattern_watch import SAME_BYTES
+from hostcc.measure.pattern_watch import sends_the_same
 
 MIN_ITERATIONS = 8
 """Iterations under mode off that a figure rests on, at least."""
@@ -37,7 +37,7 @@ class OffPeriod:
         """Say whether it can be of the iterations that send so much; other ones are no measure."""
         if not iteration_bytes or not self.iteration_bytes:
             return True
-        return abs(iteration_bytes / self.iteration_bytes - 1) <= SAME_BYTES
+        return sends_the_same(iteration_bytes, self.iteration_bytes)
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class Track:
         """The period while it went first; 0: not known, or an iteration has other bytes now."""
         period_s, before = self.alone
         now = self.watch.found.bytes_per_iteration if self.watch is not None else None
-        is_other = before and now and abs(now / before - 1) > watching.SAME_BYTES
+        is_other = before and now and not watching.sends_the_same(now, before)
         return 0.0 if is_other else period_s
 
     @property
