@@ -62,14 +62,10 @@ class Keeper:
                 return None
             self._names.append(name)
         if self._settings.get(name) != settings:
-            self.set(name, settings)
+            check(name, settings)
+            self._settings[name] = settings
+            self._write_link(name, settings)
         return self._names.index(name)
-
-    def set(self, name: str, settings: Settings) -> None:
-        """Set how a link that has a number is shared, live."""
-        check(name, settings)
-        self._settings[name] = settings
-        self._write_link(name, settings)
 
     def states(self) -> tuple[LinkState, ...]:
         """List the states of links with a number, in its order."""

@@ -19,6 +19,7 @@ from hostcc.pcie import handout, layout
 from hostcc.pcie.handout import Handout
 from hostcc.pcie.library import PCIE
 from hostcc.system.closing import Closing
+from hostcc.system.namespaces import pid_namespace
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-pcie")
 LONGEST_S = 10.0
@@ -242,9 +243,10 @@ def settings_of(link: layout.Link, settings: Settings) -> None:
 
 def state_of(link: layout.Link) -> LinkState:
     """Read the state out of a link's memory."""
+    own = _own_namespace()
     return LinkState(
         bytes(link.name).decode(errors="replace"),
-        tuple(int(slot.pid) for slot in link.slots if slot.pid and not _has_died(slot)),
+        tuple(int(slot.pid) for slot in link.slots if slot.pid and not _has_died(slot, own)),
         int(link.waiting).bit_count(),
         int(link.handovers),
         int(link.rescues),
@@ -252,13 +254,16 @@ def state_of(link: layout.Link) -> LinkState:
     )
 
 
-def _has_died(slot: layout.Slot) -> bool:
-    # Of a process in another PID namespace nobody knows.
+def _own_namespace() -> int | None:
     try:
-        own = Path("/proc/self/ns/pid").stat().st_ino
+        return pid_namespace()
     except OSError:
-        return False
-    return bool(slot.pidns == own) and not Path("/proc", str(slot.pid)).exists()
+        return None
+
+
+def _has_died(slot: layout.Slot, own_namespace: int | None) -> bool:
+    # Of a process in another PID namespace nobody knows.
+    return bool(slot.pidns == own_namespace) and not Path("/proc", str(slot.pid)).exists()
 
 
 def us(seconds: float) -> int:

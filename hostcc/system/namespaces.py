@@ -1,4 +1,4 @@
-"""Network namespaces of processes, held open so that they cannot vanish half-way."""
+"""Namespaces of processes; those of the network held open, so that they cannot vanish half-way."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ def all_pids() -> Iterator[int]:
         for entry in entries:
             if entry.name.isdigit():
                 yield int(entry.name)
+
+
+def pid_namespace() -> int:
+    """Return the number of our PID namespace.  Raises OSError."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from hostcc.daemon.changes.netns_search import FIRST_PID_NAMESPACE
 from hostcc.daemon.changes.places import MNTNS, folder_of
 from hostcc.model import Change
 from hostcc.system.cgroups import find_mount, how_to_mount
-from hostcc.system.namespaces import all_pids
+from hostcc.system.namespaces import all_pids, pid_namespace
 
 _KERNFS = 0xFE
 """FILEID_KERNFS: a handle that is a cgroup's id."""
@@ -58,7 +58,7 @@ def _ended(number: int) -> bool:
                 return False
         except OSError:
             continue
-    return Path("/proc/self/ns/pid").stat().st_ino == FIRST_PID_NAMESPACE
+    return pid_namespace() == FIRST_PID_NAMESPACE
 
 
 def _exists(mount: Path, number: int) -> bool:

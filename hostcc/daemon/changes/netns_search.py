@@ -19,6 +19,7 @@ from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.daemon.changes import places
 from hostcc.model import Place
+from hostcc.system.namespaces import pid_namespace
 
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """PROC_PID_INIT_INO: whoever is in it sees every process of the host."""
@@ -60,7 +61,7 @@ def find(wanted: Place) -> NamespaceHandle:
         )
     fd, refused = _held(wanted.net)
     if fd < 0:
-        whole = Path("/proc/self/ns/pid").stat().st_ino == FIRST_PID_NAMESPACE and not refused
+        whole = pid_namespace() == FIRST_PID_NAMESPACE and not refused
         return NamespaceHandle(NamespaceState.GONE if whole else NamespaceState.HIDDEN)
     try:
         there = Place(wanted.net, in_netns(fd, places.cookie))
