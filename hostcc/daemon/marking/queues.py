@@ -84,15 +84,13 @@ class LevelQueues:
 
     async def _make(self, device: str) -> None:
         config = self._host.config
-        self._made[device] = basis(config)
         try:
             there = await in_thread(egress_kernel.root, device)
             if there is not None and there.ours:  # of an earlier agent, or configuration
                 await self._remove(device, "made anew")
                 self._made[device] = basis(config)  # or they would be made anew at every turn
                 there = await in_thread(egress_kernel.root, device)
-            else:
-                del self._made[device]  # it is tried again, should it be missing or without a link
+            # Refused, it is tried again: the device may be missing, or without a link.
             change, lines = await in_thread(planned, config, device, there)
             self._made[device] = basis(config)
             self._host.journal.begin(change)

@@ -26,6 +26,14 @@ def config(**egress: object) -> Config:
     return Config(agent=OWN, marking=MARKING, egress=EgressConfig(**egress))  # type: ignore[arg-type]
 
 
+def acting(tmp_path: Path, **egress: object) -> tuple[ToyHost, LevelQueues]:
+    host = ToyHost(tmp_path, config(**egress))
+    part = LevelQueues(host)
+    host.act()
+    part.start()
+    return host, part
+
+
 def test_a_class_for_every_level_that_jobs_may_have() -> None:
     change, lines = planned(config(queues="prio"), "eth0", Root("noqueue", "0:"))
     assert (change.id, change.after) == ("egress-queues:eth0", {"qdisc": "prio", "levels": 5})
@@ -65,10 +73,7 @@ def test_what_an_earlier_agent_left_is_made_anew_once(
     monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
     monkeypatch.setattr(egress_kernel, "remove", remove)
     monkeypatch.setattr(egress_kernel, "apply", apply)
-    host = ToyHost(tmp_path, config(queues="prio", devices=("eth0",)))
-    part = LevelQueues(host)
-    host.act()
-    part.start()
+    host, part = acting(tmp_path, queues="prio", devices=("eth0",))
     for _ in range(3):
         asyncio.run(part.tick())
     assert done == ["removed", "made"]
@@ -90,10 +95,7 @@ def test_a_device_that_comes_late_or_comes_back_gets_its_queues(
 
     monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
     monkeypatch.setattr(egress_kernel, "apply", apply)
-    host = ToyHost(tmp_path, config(queues="prio", devices=("bond0",)))
-    part = LevelQueues(host)
-    host.act()
-    part.start()
+    host, part = acting(tmp_path, queues="prio", devices=("bond0",))
 
     def turns() -> tuple[list[str], dict[str, str]]:
         for _ in range(3):
@@ -129,10 +131,7 @@ def test_a_device_gets_htb_once_its_link_is_up(
     monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
     monkeypatch.setattr(egress_kernel, "speed_mbit", lambda device: speed[0])
     monkeypatch.setattr(egress_kernel, "apply", apply)
-    host = ToyHost(tmp_path, config(queues="htb", devices=("eth0",)))
-    part = LevelQueues(host)
-    host.act()
-    part.start()
+    _, part = acting(tmp_path, queues="htb", devices=("eth0",))
     asyncio.run(part.tick())
     assert list(part.view().left_alone) == ["eth0"]
     speed[0] = 1e5
@@ -161,10 +160,7 @@ def test_queues_that_are_half_made_are_removed(
     monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
     monkeypatch.setattr(egress_kernel, "remove", remove)
     monkeypatch.setattr(egress_kernel, "apply", apply)
-    host = ToyHost(tmp_path, config(queues="prio", devices=("eth0",)))
-    part = LevelQueues(host)
-    host.act()
-    part.start()
+    host, part = acting(tmp_path, queues="prio", devices=("eth0",))
     for _ in range(2):
         asyncio.run(part.tick())
     assert part.view().left_alone == {"eth0": "tc: Error: Failed to load TC action module."}
