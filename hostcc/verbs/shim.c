@@ -2,10 +2,10 @@
 /*
  * The transport shim: LD_PRELOADed into a job by `hostcc run --rdma`.
  *
- * It interposes ibv_modify_qp, ibv_query_qp, ibv_destroy_qp and ibv_close_device.  Without an agent every call
- * passes unchanged, and the shim only records queue pairs.  When the agent's plan has this job,
- * new queue pairs get their path and class, existing ones are moved, and one thread keeps them
- * in line with the plan.
+ * It interposes ibv_modify_qp, ibv_query_qp, ibv_destroy_qp and ibv_close_device.  Without an agent
+ * every call passes unchanged, and the shim only records queue pairs.  When the agent's plan has
+ * this job, new queue pairs get their path and class, existing ones are moved, and one thread keeps
+ * them in line with the plan.
  */
 #define _GNU_SOURCE
 #include "shim.h"

@@ -120,8 +120,10 @@ void shim_move_all(const struct hcc_rdma_job *job);
  */
 int shim_bring_back(void);
 
-/* shim_state.c: RTS, as the job sees it. */
-/* libibverbs notes the state in what the job has of it, and UCX aborts where that is not RTS. */
+/*
+ * shim_state.c: RTS, as the job sees it.  libibverbs notes the state in what the job has of it, and
+ * UCX aborts where that is not RTS.
+ */
 void shim_hide_move(struct ibv_qp *qp);
 int shim_query(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 /* The job's own transition of one that is in SQD for a move; the caller holds its lock. */

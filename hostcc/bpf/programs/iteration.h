@@ -68,8 +68,8 @@ HCC_INLINE __u64 hcc_silence_ns(const struct hcc_job_state *s,
  * Update the usual longest gap after a gap of silence.
  *
  * A much longer gap counts once it has been seen twice, after as many bytes each time: others
- * are checkpoints, or time-outs after losses.  Shorter gaps that end
- * iterations reduce it by a tenth, pauses between bursts by 1/64.
+ * are checkpoints, or time-outs after losses.  Shorter gaps that end iterations reduce it by a
+ * tenth, pauses between bursts by 1/64.
  * It is halved when far more than an iteration's bytes were sent without an end; the first
  * silence of all may be that of a job's start.
  */
